@@ -79,7 +79,26 @@ done
 """
 """Of each process the file that it runs, its stat, its groups of systemd and its arguments."""
 
-_UNIT: Final = ("systemctl", "show", "-p", "LoadState", "-p", "Transient", "-p", "MainPID")
+_STOPS: Final = ("RequiredBy", "BoundBy", "ConsistsOf", "PropagatesStopTo")
+"""Properties of a unit that name others which end with it, and are not started again with it."""
+
+_UNIT: Final = (
+    *("systemctl", "show", "-p", "LoadState,Transient,MainPID,ExecStop,NeedDaemonReload"),
+    *("-p", ",".join(_STOPS)),
+)
+
+_AT: Final = """\
+at() {
+    ss -Hltnp "( sport = :$1 )" | awk -v ours=" $2 " '{
+        address = $4
+        sub(/:[0-9]+$/, "", address); gsub(/[][]/, "", address)
+        sub(/%.*/, "", address); sub(/^::ffff:/, "", address)
+        if (index(ours, " " address " ")) print
+    }'
+}
+"""
+"""Who listens at port `$1` of one of the addresses `$2`: the same port of another address is
+somebody else's."""
 
 _TREE: Final = """\
 {
@@ -99,15 +118,16 @@ END {
 }
 """
 _PROCESSES: Final = f"""\
-mine=
-for pid in $(ss -Hltnp "( sport = :$0 )" | grep -o 'pid=[0-9]*' | cut -d = -f 2 | sort -u); do
+{_AT}mine=
+for pid in $(at "$0" "$2" | grep -o 'pid=[0-9]*' | cut -d = -f 2 | sort -u); do
     program=$(readlink "/proc/$pid/exe")
     [ "${{program% (deleted)}}" != "$1" ] || mine="$mine $pid"
 done
 [ -z "$mine" ] || cat /proc/[0-9]*/stat 2>/dev/null | awk -v roots="$mine" {shlex.quote(_TREE)}
 """
-"""Of the server that listens at port `$0` and runs the file `$1`: pid, start time, 1 for a main
-process, of it and of all that it has forked. Files in /proc may vanish while they are read."""
+"""Of the server that listens at port `$0` of addresses `$2` and runs the file `$1`: pid, start
+time, 1 for a main process, of it and of all that it has forked. Files in /proc may vanish while
+they are read."""
 
 _EACH: Final = """\
 same() {
@@ -139,7 +159,10 @@ exit 1
 go."""
 
 _LISTENING: Final = re.compile(r"pid=(\d+)")
-_SECRET: Final = re.compile(r"(?i)pass|secret|token|credential")
+_SECRET: Final = re.compile(r"(?i)pass|secret|token|credential|basic-auth")
+_SECRET_WITHIN: Final = re.compile(
+    r"(?i)(--?[\w.-]*(?:pass|secret|token|credential|basic-auth)[\w.-]*[= ]+)\S+"
+)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +180,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     def shown(self) -> str:
         """`process 7 (etcd --name a), port 2379, 2380`."""
         ports = ", ".join(str(port) for port in sorted({port for _, port in self.heard}))
-        line = shlex.join(self.arguments)[:SHOWN]
+        line = shlex.join(masked(self.arguments))[:SHOWN]
         unit = f" of {self.unit}" if self.unit else ""
         return f"process {self.pid}{unit} ({line}), port {ports}"
 
@@ -168,7 +191,7 @@ def heard_by(text: str) -> dict[int, set[tuple[str, int]]]:
     for line in text.splitlines():
         _, _, _, local, *rest = line.split()
         address, _, port = local.rpartition(":")
-        plain = address.partition("%")[0].strip("[]")
+        plain = address.partition("%")[0].strip("[]").removeprefix("::ffff:")
         for pid in _LISTENING.findall(" ".join(rest)):
             found.setdefault(int(pid), set()).add((plain, int(port)))
     return found
@@ -180,7 +203,8 @@ def masked(arguments: Sequence[str]) -> tuple[str, ...]:
     for word in arguments:
         flag, equals, _ = word.partition("=")
         secret = flag.startswith("-") and bool(_SECRET.search(flag))
-        found.append("***" if hide else f"{flag}=***" if secret and equals else word)
+        inside = _SECRET_WITHIN.sub(r"\1***", word) if " " in word else word  # of `sh -c`
+        found.append("***" if hide else f"{flag}=***" if secret and equals else inside)
         hide = secret and not equals
     return tuple(found)
 
@@ -226,6 +250,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
     def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
         super().__init__(nodes, options)
         self._servers: dict[str, RunningServer] = {}
+        self._heard: dict[str, frozenset[int]] = {}
         self._unrestartable: dict[str, str] = {}
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
         """All keys of this run begin with it."""
@@ -260,7 +285,24 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         if len(versions) > 1:
             rows = ", ".join(f"{name} {one.version}" for name, one in self._servers.items())
             said.append(f"the members are of different versions: {rows}")
+        if self.options["start"]:
+            said.append(
+                "what -o start= begins runs as root in a scope of systemd of its own: nobody"
+                " compares its arguments, user and environment with those of before"
+            )
         return said
+
+    def require_peer_port(self, name: str, ports: Collection[int]) -> None:
+        """LabError where the process does not listen at any of the ports at which the member that
+        answers there hears its peers: it passes on what another one answers."""
+        if not self._heard[name] & {*ports}:
+            raise LabError(
+                f"{name}: {self._shown(self._servers[name])} answers for a member, but does not"
+                f" listen at its peer port {', '.join(map(str, sorted(ports)))}; nothing was"
+                " touched",
+                remedy="a proxy is no server: -o client_port= of the server itself, which has to"
+                " listen at the address by which the lab knows the node",
+            )
 
     @staticmethod
     def _shown(server: RunningServer) -> str:
@@ -291,6 +333,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         pairs = [(one, port) for one, port in asked if port]
         if len(pairs) == 1:
             (one, port), *_ = pairs
+            self._heard[node.name] = frozenset(heard for _, heard in one.heard)
             return RunningServer(
                 port=port,
                 pid=one.pid,
@@ -334,9 +377,14 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
 
     def _ports(self, node: Node, one: Candidate) -> set[int]:
         """Ports of a process at which it can be asked from here."""
-        ours = {"*", "0.0.0.0", "::", node.info.address, node.info.address6}
         wanted = self.options["client_port"]
+        ours = self.addresses(node.name)
         return {port for at, port in one.heard if at in ours and wanted in (0, port)}
+
+    def addresses(self, name: str) -> list[str]:
+        """Addresses at which a node can be asked from here."""
+        info = self.nodes[name].info
+        return ["*", "0.0.0.0", "::", info.address, *filter(None, [info.address6])]
 
     async def _candidates(self, node: Node) -> list[Candidate]:
         """Processes that may be the server; not what one of them has forked."""
@@ -357,8 +405,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             return False
         if text and text not in " ".join(one.arguments):
             return False
-        named = bool(port or unit or text)
-        return named or one.program.rpartition("/")[2] == self.program
+        return bool(text) or one.program.rpartition("/")[2] == self.program
 
     async def _stuck(self, node: Node) -> str:
         """Why a server that ended would not be started again by us; empty where it would be."""
@@ -375,6 +422,12 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             return f"{server.unit} was made by systemd-run, and is gone once it is stopped"
         if facts.get("MainPID") != str(server.pid):
             return f"process {server.pid} is not the main process of {server.unit}"
+        if others := " ".join(filter(None, (facts.get(name, "") for name in _STOPS))):
+            return f"with {server.unit} systemd would end {others}, and not start it again"
+        if facts.get("ExecStop"):
+            return f"{server.unit} has an ExecStop, which would be run"
+        if facts.get("NeedDaemonReload") == "yes":
+            return f"the file of {server.unit} was changed: it would start as another one"
         return ""
 
     def lacks(self) -> dict[str, str]:
@@ -383,7 +436,9 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         return dict.fromkeys((Kill.__name__, Restartable.__name__), why) if rows else {}
 
     def services(self, node: Node) -> Sequence[Service]:
-        return [self.service_at(self._servers[node.name])]
+        service = self.service_at(self._servers[node.name])
+        probe = msgspec.structs.replace(service.probe, at=tuple(self.addresses(node.name)))
+        return [msgspec.structs.replace(service, probe=probe)]
 
     def endpoints(self) -> list[Endpoint]:
         """As of any deployment, with the keys that clients may use."""
@@ -431,7 +486,8 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
 
         async def ask(node: Node) -> list[Process]:
             server = self._servers[node.name]
-            argv = ["sh", "-c", _PROCESSES, str(server.port), server.program]
+            ours = " ".join(self.addresses(node.name))
+            argv = ["sh", "-c", _PROCESSES, str(server.port), server.program, ours]
             said = (await node.run(argv, timeout_s=LOOK_S)).stdout
             rows = [map(int, line.split()) for line in said.splitlines()]
             found = [Process(self.service, pid, at, bool(main)) for pid, at, main in rows]
@@ -470,15 +526,20 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         return "" if self.options["start"] else self._servers[name].unit
 
     def restart_command(self, name: str) -> list[str]:
-        """Starts the server where nobody listens at its port: by the command that was given, else
-        its unit."""
+        """Starts its unit, which changes nothing where that runs; or, where nobody listens at its
+        port, what the command that was given starts, in no session of ours."""
         port, unit = self._servers[name].port, self._unit_to_start(name)
-        begin = f"systemctl reset-failed {unit} 2>/dev/null; systemctl start --no-block {unit}"
-        if not unit:
-            command = shlex.quote(self.options["start"])
-            begin = f"setsid -f sh -c {command} </dev/null >/dev/null 2>&1"
-        free = f'[ -n "$(ss -Hltn "( sport = :{port} )")" ]'
-        return ["sh", "-c", f"{free} || {{ {begin}; }}"]
+        if unit:
+            begin = f"systemctl reset-failed {unit} 2>/dev/null; systemctl start --no-block {unit}"
+            return ["sh", "-c", begin]
+        script = f"""\
+{_AT}[ -z "$(at {port} "$0")" ] || exit 0
+scope=
+[ ! -d /run/systemd/system ] || scope="systemd-run --quiet --scope --collect"
+setsid -f $scope sh -c "$1" </dev/null >/dev/null 2>&1
+"""
+        ours = " ".join(self.addresses(name))
+        return ["sh", "-c", script, ours, self.options["start"]]
 
     async def restart(self, names: Sequence[str]) -> None:
         """Start those that do not run; returns when they serve."""

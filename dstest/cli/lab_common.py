@@ -183,6 +183,8 @@ def lab_left(meta: RunMeta) -> str | None:
     ends = f"`dstest lab down --lab-id {lab_id}` removes it"
     if lab_id in adopted_ids():
         ends = f"`dstest lab release --lab-id {lab_id}` gives its machines back"
+    elif meta.spec.get("attach"):
+        ends = "where servers of yours run"
     return (
         f"its lab is still there: `dstest lab status --lab-id {lab_id}` shows what the run left on "
         f"it, {ends}"

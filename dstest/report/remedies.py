@@ -397,6 +397,11 @@ def _other_fault(run: _Run, _: str) -> str:
     return run.command(nemesis=other)
 
 
+def _power(run: _Run, _: str) -> str:
+    """Nothing for servers that others run: their power is not cut."""
+    return "" if run.spec.get("attach") else run.command(nemesis="power")
+
+
 def _reached(run: _Run, line: str) -> str:
     """At a point that was reached instead, where one was counted; nothing where none was: another
     try of the same waits in vain."""
@@ -450,7 +455,7 @@ WAYS: Final[Mapping[Way, Callable[[_Run, str], str]]] = {
     "own-checkers": _own_checkers,
     "own-targets": _own_targets,
     "reached": _reached,
-    "power": lambda run, line: run.command(nemesis="power"),
+    "power": _power,
     "recover": _recover,
     "replay": _replay,
     "slower": _slower,

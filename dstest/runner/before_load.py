@@ -28,6 +28,7 @@ from dstest.core.builds import Build, build_of
 from dstest.core.errors import ConfigError, FaultRefused, LabError
 from dstest.core.node import FEATURES, LabInfo, Node, alternatives, remedy_of, what_of
 from dstest.core.protocols import (
+    Attached,
     Deployment,
     Endpoint,
     FaultPlan,
@@ -169,11 +170,12 @@ async def check_installed(lab: LabInfo, nodes: Mapping[str, Node], system: Syste
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """Who listens at a port; no pid where the node does not say."""
+    """Who listens at a port of an address; no pid where the node does not say."""
 
     port: int
     kind: str
     pids: frozenset[int]
+    address: str = ""
 
 
 class HeldPort(msgspec.Struct, frozen=True):
@@ -197,7 +199,9 @@ def read_listeners(text: str) -> list[Listener]:
     for line in text.splitlines():
         kind, _, _, _, local, *rest = line.split()
         pids = frozenset(map(int, _PID.findall(" ".join(rest))))
-        found.append(Listener(int(local.rpartition(":")[2]), kind, pids))
+        address, _, port = local.rpartition(":")
+        plain = address.partition("%")[0].strip("[]").removeprefix("::ffff:")
+        found.append(Listener(int(port), kind, pids, plain))
     return found
 
 
@@ -207,7 +211,7 @@ async def held_by_others(deployment: Deployment, nodes: Mapping[str, Node]) -> l
 
     async def look(name: str, services: Sequence[Service]) -> list[HeldPort]:
         ports = {port for service in services for port in ports_of(service)}
-        heard = await _heard(nodes[name], ports)
+        heard = _at(deployment, name, await _heard(nodes[name], ports))
         own = {p.pid for p in await _processes(deployment, name)} if heard else set[int]()
         return await _strangers(nodes[name], heard, dict.fromkeys(ports, own))
 
@@ -242,7 +246,8 @@ async def check_listeners(
     """
 
     async def look(name: str, services: Sequence[Service]) -> list[HeldPort]:
-        heard = await _heard(nodes[name], {port for one in services for port in ports_of(one)})
+        ports = {port for one in services for port in ports_of(one)}
+        heard = _at(deployment, name, await _heard(nodes[name], ports))
         silent = {end.port for end in endpoints if end.node == name} - {row.port for row in heard}
         late.extend(sorted(silent))
         # Asked for after the listeners: whoever was forked in between does not listen yet.
@@ -299,6 +304,15 @@ async def _heard(node: Node, ports: Collection[int]) -> list[Listener]:
     wanted = " or ".join(f"sport = :{port}" for port in sorted(ports))
     done = await node.run(["ss", "-Hlntup", f"( {wanted} )"], timeout_s=5.0)
     return read_listeners(done.stdout)
+
+
+def _at(deployment: Deployment, name: str, heard: Sequence[Listener]) -> list[Listener]:
+    """Those at addresses at which clients ask a server that ran already: at another address the
+    same port may be anybody's."""
+    if not isinstance(deployment, Attached):
+        return list(heard)
+    asked = deployment.addresses(name)
+    return [row for row in heard if row.address in asked]
 
 
 async def _strangers(

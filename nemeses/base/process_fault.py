@@ -48,7 +48,7 @@ from nemeses.observe.processes import (
     ProcessSnapshot,
     listeners,
     mains,
-    ports_of,
+    probes_of,
     processes_before,
     running,
     take_snapshot,
@@ -133,7 +133,7 @@ async def leaks(ctx: NemesisContext, extra: Extra) -> dict[str, list[str]]:
             return [wrong]
         found: list[str] = []
         for one in rows:
-            seen = await take_snapshot(node, [one], [one], ports_of(ctx, node.name))
+            seen = await take_snapshot(node, [one], [one], probes_of(ctx, node.name))
             stands = "stopped" if seen.stopped else ""
             stands = f"frozen in {seen.frozen}" if seen.frozen else stands
             found += [f"process {one.pid} is {stands}"] if stands else []
@@ -374,7 +374,7 @@ class ProcessFault(Driver):
             ctx, probe_pairs(names, record.targets), service=service, retry_for=names
         )
         heard = await asyncio.gather(
-            *(listeners(ctx.node(n), ports_of(ctx, n, service)) for n in record.targets)
+            *(listeners(ctx.node(n), probes_of(ctx, n, service)) for n in record.targets)
         )
         return {
             "asked_before": asked,

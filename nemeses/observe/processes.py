@@ -16,7 +16,7 @@ import msgspec
 
 from dstest.core.evidence import LandingRecord, ProcessDetails
 from dstest.core.node import Node
-from dstest.core.protocols import NemesisContext, Process, Processes
+from dstest.core.protocols import NemesisContext, Probe, Process, Processes
 from dstest.core.residue import MAY_TOUCH, Residue
 from nemeses.observe.servers import services_of
 
@@ -150,27 +150,32 @@ async def running(ctx: NemesisContext, service: str = "") -> dict[str, list[Proc
     return {name: rows for name, rows in chosen.items() if rows}
 
 
-def ports_of(ctx: NemesisContext, name: str, service: str = "") -> tuple[int, ...]:
-    """The ports at which the services of a member are probed."""
-    return tuple(s.probe.port for s in services_of(ctx, name, service))
+def probes_of(ctx: NemesisContext, name: str, service: str = "") -> tuple[Probe, ...]:
+    """How the services of a member are probed."""
+    return tuple(s.probe for s in services_of(ctx, name, service))
 
 
-async def listeners(node: Node, ports: Collection[int]) -> frozenset[int]:
-    """Pids that listen at any of these TCP ports."""
-    wanted = " or ".join(f"sport = :{port}" for port in sorted(ports))
+async def listeners(node: Node, probes: Collection[Probe]) -> frozenset[int]:
+    """Pids that listen where any of these asks."""
+    wanted = " or ".join(f"sport = :{port}" for port in sorted({p.port for p in probes}))
     found = await node.run(["ss", "-Hltnp", f"( {wanted} )"], timeout_s=5.0)
-    return frozenset(int(pid) for pid in _PID.findall(found.stdout))
+    return frozenset(
+        int(pid)
+        for line in found.stdout.splitlines()
+        if any(probe.asks_at(line.split()[3]) for probe in probes)
+        for pid in _PID.findall(line)
+    )
 
 
 async def take_snapshot(
-    node: Node, was: Sequence[Process], now: Sequence[Process], ports: Collection[int]
+    node: Node, was: Sequence[Process], now: Sequence[Process], probes: Collection[Probe]
 ) -> ProcessSnapshot:
     """The processes `was`, those that there are besides by now, and who listens."""
     known = {(p.pid, p.start_time) for p in was}
     more = [p for p in now if (p.pid, p.start_time) not in known]
     idents = [[p.pid, p.start_time] for p in (*was, *more)]
     rows, heard = await asyncio.gather(
-        node.call("processes", idents=idents), listeners(node, ports)
+        node.call("processes", idents=idents), listeners(node, probes)
     )
     there = [(p, row) for p, row in zip((*was, *more), rows, strict=True) if row["alive"]]
     left = tuple(p.pid for p, _ in there if (p.pid, p.start_time) in known)
@@ -196,7 +201,7 @@ async def take_snapshots(
     """A snapshot of each member that `was` names."""
     found = await asyncio.gather(
         *(
-            take_snapshot(ctx.node(n), was[n], now.get(n, ()), ports_of(ctx, n, service))
+            take_snapshot(ctx.node(n), was[n], now.get(n, ()), probes_of(ctx, n, service))
             for n in was
         )
     )

@@ -16,7 +16,7 @@ import msgspec
 from dstest.core import limits
 from dstest.core.errors import LabError
 from dstest.core.evidence import LandingRecord, PointCount
-from dstest.core.protocols import FaultPlan, NemesisContext, Option, Processes
+from dstest.core.protocols import FaultPlan, Nemesis, NemesisContext, Processes
 from nemeses.base.driver import audit_each, nodes_of
 from nemeses.observe.processes import running
 from nemeses.tools import aim
@@ -28,14 +28,12 @@ ROUNDS_MAX: Final = 20
 ROUND_S_MIN: Final = 0.5
 
 
-class Survey:
+class Survey(Nemesis):
     """Functions that fit `glob`; without one, system calls."""
 
     name = "count"
     doc = "counts how often points of a program are reached"
-    faults: tuple[str, ...] = ()
     requires: tuple[type, ...] = (Processes,)
-    options: Mapping[str, Option] = {}
 
     def __init__(self, glob: str, seconds: float) -> None:
         self.glob, self.seconds = glob, seconds

@@ -30,7 +30,7 @@ from nemeses.base.driver import Facts, Healing, Observed, Proven
 from nemeses.base.member_fault import signal
 from nemeses.base.process_evidence import Snapshots, control
 from nemeses.base.process_fault import ProcessFault, served_before, whole
-from nemeses.observe.processes import ports_of, processes_before, running, take_two_snapshots
+from nemeses.observe.processes import probes_of, processes_before, running, take_two_snapshots
 from nemeses.observe.servers import ask_all, probe_pairs, services_of
 
 LEAK_SPARE: Final = 16
@@ -219,7 +219,7 @@ async def _connections(ctx: NemesisContext, names: Sequence[str]) -> list[asynci
     """One to each service of these members that accepts one."""
     found = []
     for name in names:
-        for port in ports_of(ctx, name):
+        for port in {probe.port for probe in probes_of(ctx, name)}:
             with contextlib.suppress(OSError):
                 async with asyncio.timeout(CONNECT_S):
                     _, writer = await asyncio.open_connection(ctx.node(name).info.address, port)

@@ -39,7 +39,7 @@ from nemeses.base.leadership import (
 from nemeses.base.process_evidence import with_clients
 from nemeses.base.process_fault import ProcessFault
 from nemeses.base.schedule import WINDOW_OPTIONS
-from nemeses.observe.processes import listeners, mains, ports_of, running
+from nemeses.observe.processes import listeners, mains, probes_of, running
 from nemeses.observe.servers import leaders_of
 
 POLL_S: Final = 0.1
@@ -144,7 +144,7 @@ class Rolling(ProcessFault):
         """Kill and restart one member, wait for a new term: what came of it, and what failed."""
         before = await running(ctx)
         first = await lead(ctx)
-        heard = await listeners(ctx.node(name), ports_of(ctx, name))
+        heard = await listeners(ctx.node(name), probes_of(ctx, name))
         notes: list[str] = []
         gone, found = False, None
         try:

@@ -36,7 +36,7 @@ from nemeses.base.driver import Choice, Facts, Healing, Observed, Proven, nodes_
 from nemeses.base.leadership import lead_when_known, leading
 from nemeses.base.process_fault import ProcessFault, choose_processes
 from nemeses.base.schedule import WINDOW_OPTIONS, check_range
-from nemeses.observe.processes import ports_of, processes_before, running, take_snapshot
+from nemeses.observe.processes import probes_of, processes_before, running, take_snapshot
 from nemeses.observe.servers import SILENT, health_of, lags
 from nemeses.tools.groups import Group
 
@@ -119,7 +119,7 @@ class SlowFollower(ProcessFault):
         was, seen = processes_before(record, name), []
         for pause_s in (0.0, MEASURED_S):
             await asyncio.sleep(pause_s)
-            snapshot = await take_snapshot(ctx.node(name), was, was, ports_of(ctx, name))
+            snapshot = await take_snapshot(ctx.node(name), was, was, probes_of(ctx, name))
             seen.append((ctx.clock.now_ns(), snapshot.ticks))
         (then_ns, then), (now_ns, now) = seen
         used_percent = (now - then) / TICKS_PER_S / ((now_ns - then_ns) / 1e9) * 100

@@ -108,12 +108,8 @@ def test_the_list_says_what_fits(dstest: Dstest, tmp_path: Path) -> None:
     rows_text = text.partition("\n\n")[0]
     assert {line.split()[0] for line in rows_text.splitlines()} == {"toy"}
     text = dstest("list").stdout
-    assert len(text.splitlines()) < 100 + 11 * systems, "no line per pair"
+    assert len(text.splitlines()) < 150 + systems, "no line per pair"
     assert all(f"\nnemesis  {name} " in text for name in names[1])
-    toy = text.split("\ntoy\n")[1].split("\n\n")[0]
-    fitting, lacking = " ".join(toy.split()).split(" not ")
-    assert "nemeses kill, none, pause" in fitting or "kill" in fitting
-    assert "partition" in lacking
 
 
 def test_the_list_survives_a_system_that_says_nothing(dstest: Dstest, tmp_path: Path) -> None:

@@ -49,6 +49,22 @@ setsid -f sh -c "exec /usr/bin/etcd --name $name --data-dir /srv/site/$name/data
 """
 """A plain shell starts it, at ports and in a directory of its own."""
 
+PID: Final = f"ss -Hltnp 'sport = :{PORT}' | grep -v 127.0.0.1 | grep -o 'pid=[0-9]*' | cut -c 5-"
+"""Of the server that is attached to."""
+
+FORWARD: Final = """\
+import socket, sys, threading
+def copy(a, b):
+    while data := a.recv(65536): b.sendall(data)
+    b.shutdown(socket.SHUT_WR)
+gate = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    one, _ = gate.accept()
+    other = socket.create_connection((sys.argv[1], int(sys.argv[3])))
+    for pair in ((one, other), (other, one)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
+
 STATE: Final = """\
 for pid in $(pidof etcd); do
     echo "$pid $(sed 's/.*) //' /proc/$pid/stat | cut -d ' ' -f 20)"
@@ -80,6 +96,8 @@ def site(machines: Machines) -> Machines:
     """Their cluster runs, and holds what is theirs."""
     begin(machines, "db", PORT)
     wait_for("a cluster that serves", lambda: put(machines, "/orders/1", "precious"), 40)
+    for i in range(NODES):  # somebody else's, at the same port of an address that nobody asks
+        machines.on(i, SERVER, "dev", "127.0.0.1", str(PORT), f"dev=http://127.0.0.1:{PORT + 1}")
     # Where our clients of other labs have their keys.
     assert put(machines, "/dstest/1", "not of dstest")
     return machines
@@ -140,7 +158,7 @@ def test_a_cluster_that_runs_is_tested_and_left_as_it_was(site: Machines, tmp_pa
     assert told["spec"]["attach"] is True
     assert not told["residue"] or not any(told["residue"].values())
     assert "clean_up_problems" not in told
-    pids = [site.on(i, "pidof etcd").strip() for i in range(NODES)]
+    pids = [site.on(i, PID).strip() for i in range(NODES)]
     found = [told["attached"][f"n{i + 1}"] for i in range(NODES)]
     assert [str(one["pid"]) for one in found] == pids
     assert {one["port"] for one in found} == {PORT}
@@ -168,12 +186,32 @@ def test_a_control_host_that_dies_leaves_nothing_cut(site: Machines, tmp_path: P
     again = ("--workload", "set", "--nemesis", "none", "--time-limit", "4")
     done = dstest(*CALM, *HERE, *again, "--store", tmp_path / "again", timeout_s=120)
     assert done.returncode in (Exit.PASS, Exit.NOT_PROVEN), done.stderr
-    assert "keys of earlier runs that died begin with /dstest-run-" in done.stderr
+    assert "keys begin with /dstest-run- and are left alone" in done.stderr
     assert verdict_of(latest(tmp_path / "again"))["evidence"]["checker"]["result"] == "clean"
     assert state(site) == before
     dead = ask(site, "/v3/kv/deleterange", key=b64("/dstest-run-"), range_end=b64("/dstest-run."))
     assert int(dead["deleted"]) > 0
     assert [key for key, _, _ in held(site)] == ["/dstest/1", "/orders/1"]
+
+
+@pytest.mark.selftest
+def test_a_kill_ends_that_server_and_none_beside_it(site: Machines, tmp_path: Path) -> None:
+    at = [node.address for node in site.info.nodes[:NODES]]
+    peers = ",".join(f"db{i}=http://{one}:{PORT + 1}" for i, one in enumerate(at))
+    for i, one in enumerate(at):
+        text = SERVER.replace("$1", f"db{i}").replace("$2", one).replace("$3", str(PORT))
+        site.on(i, "printf '%s' \"$1\" >/srv/begin.sh", text.replace("$4", peers))
+    others = [[line for line in one.splitlines() if "dev" in line] for one in state(site)]
+    before = [site.on(i, PID) for i in range(NODES)]
+    words = ("--nemesis", "kill", "-o", "scope=one", "-o", "start=sh /srv/begin.sh", "--seed", "7")
+    done = dstest(*CALM, *HERE, *words, *SHORT, "--store", tmp_path, timeout_s=200)
+    assert_code(done.returncode, latest(tmp_path), done.stderr)
+    assert all(one["landed"] == "yes" for one in faults_of(latest(tmp_path)))
+    assert [site.on(i, PID) for i in range(NODES)] != before
+    assert [[line for line in one.splitlines() if "dev" in line] for one in state(site)] == others
+    assert all(others)
+    group = site.on(0, f"cat /proc/$({PID})/cgroup")
+    assert "ssh" not in group
 
 
 @pytest.mark.selftest
@@ -193,6 +231,14 @@ def test_what_cannot_be_attached_to_is_refused_untouched(site: Machines, tmp_pat
     refused(Exit.USAGE, "could not be started again: n1: process", "--nemesis", "kill")
     few = ("--nodes", "2", "--nemesis", "none")
     refused(Exit.HARNESS, "the cluster has 3 members, and db2 are on no node", *few)
+    for i, node in enumerate(site.info.nodes[:NODES]):
+        words = (node.address, "32379", str(PORT))
+        run = 'setsid -f python3 -c "$1" "$2" "$3" "$4" forward </dev/null >/dev/null 2>&1'
+        site.on(i, run, FORWARD, *words)
+        site.on(i, "until ss -Hltn | grep -q :32379; do sleep 0.2; done")
+    proxy = ("-o", "client_port=32379", "-o", "process=forward", "--nemesis", "pause")
+    refused(Exit.HARNESS, "answers for a member, but does not listen at its peer port", *proxy)
+    refused(Exit.HARNESS, "there is no server of etcd that fits", *proxy[:2])
     begin(site, "other", 22379, nodes=1)
     site.on(0, "until ss -Hltn | grep -q :22379; do sleep 0.2; done")
     before = state(site)

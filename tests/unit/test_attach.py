@@ -26,7 +26,7 @@ from dstest.runner.requirements import deployment_of, why_lacking
 from nemeses.process.kill import NEMESIS as KILL
 from nemeses.process.pause import NEMESIS as PAUSE
 
-SHOWN = "MainPID=7\nLoadState=loaded\nTransient=no\n"
+SHOWN = "MainPID=7\nLoadState=loaded\nTransient=no\nExecStop=\nNeedDaemonReload=no\n"
 NOTHING = {"client_port": 0, "unit": "", "process": "", "start": ""}
 
 
@@ -141,9 +141,16 @@ def test_where_none_or_two_could_be_meant_nothing_is_touched() -> None:
 
 def test_another_program_is_taken_where_an_option_names_it_and_it_answers() -> None:
     wrapped = (7, 1, "/opt/site/kv", "/", ["kv"], ("10.0.0.1:2400", "10.0.0.1:2401"))
-    assert looked(Machine("n1", wrapped), client_port=2400).found()["n1"].program == "/opt/site/kv"
+    assert looked(Machine("n1", wrapped), process="kv").found()["n1"].program == "/opt/site/kv"
     with pytest.raises(LabError, match="there is no server"):
-        looked(Machine("n1", wrapped), client_port=2401)
+        looked(Machine("n1", wrapped), client_port=2401, process="kv")
+    with pytest.raises(LabError, match="there is no server"):  # it may pass on what others answer
+        looked(Machine("n1", wrapped), client_port=2400)
+
+
+def test_addresses_of_both_families_are_the_same_ones() -> None:
+    line = 'LISTEN 0 128 [::ffff:10.0.0.1]:2400 *:* users:(("java",pid=7,fd=3))'
+    assert heard_by(line) == {7: {("10.0.0.1", 2400)}}
 
 
 def test_members_of_different_versions_are_told() -> None:
@@ -159,7 +166,7 @@ def test_members_of_different_versions_are_told() -> None:
     [
         ("a.service", SHOWN, {}, ""),
         ("", "", {}, "process 7 is in no unit of systemd"),
-        ("a.service", SHOWN.replace("=no", "=yes"), {}, "a.service was made by systemd-run"),
+        ("a.service", SHOWN.replace("t=no", "t=yes"), {}, "a.service was made by systemd-run"),
         (
             "a.service",
             SHOWN.replace("=loaded", "=not-found"),
@@ -172,6 +179,9 @@ def test_members_of_different_versions_are_told() -> None:
             {},
             "process 7 is not the main process of a.service",
         ),
+        ("a.service", SHOWN + "RequiredBy=app.service\n", {}, "systemd would end app.service"),
+        ("a.service", SHOWN + "ExecStop={ path=/bin/x }\n", {}, "has an ExecStop"),
+        ("a.service", SHOWN + "NeedDaemonReload=yes\n", {}, "was changed"),
         ("", "", {"start": "/srv/start"}, ""),
     ],
 )
@@ -188,10 +198,12 @@ def test_a_kill_needs_somebody_who_starts_the_server(
     assert [why in line for line in said] == ([True] if why else [])
     assert not [*why_lacking(made, PAUSE, pauses)]
     if not why:
-        command = made.restart_command("n1")[2]
-        wanted = "setsid -f sh -c /srv/start" if options else "systemctl start --no-block a.service"
-        assert wanted in command
-        assert command.startswith('[ -n "$(ss -Hltn "( sport = :2400 )")" ] ||')
+        words = made.restart_command("n1")
+        if options:
+            assert words[3:] == ["* 0.0.0.0 :: 10.0.0.1", "/srv/start"]
+            assert '[ -z "$(at 2400 "$0")" ] || exit 0' in words[2]
+        else:
+            assert words[2].endswith("systemctl start --no-block a.service")
 
 
 def test_what_is_heard_of_listeners() -> None:
@@ -212,6 +224,8 @@ def test_a_process_whose_program_was_replaced_or_that_has_no_arguments() -> None
 
 def test_secrets_among_arguments_are_not_kept() -> None:
     given = ["kv", "--password=hunter2", "--auth-token", "abc", "--name", "passive", "-x"]
+    shell = masked(("sh", "-c", "etcd --password hunter2 --basic-auth=root:pw"))
+    assert shell == ("sh", "-c", "etcd --password *** --basic-auth=***")
     assert masked(given) == ("kv", "--password=***", "--auth-token", "***", "--name", "passive",
                              "-x")  # fmt: skip
 
@@ -271,12 +285,18 @@ class Members:
         self.made = AttachedEtcd(machines, NOTHING)  # type: ignore[arg-type]
         self.rows = dict(zip([m.name for m in machines], rows, strict=True))
         self.made._ask = self.ask  # type: ignore[method-assign]
+        server = RunningServer(port=1, pid=2, start_time=3, program="/e", arguments=("e",))
+        self.made._servers = dict.fromkeys(self.rows, server)
+        self.made._heard = dict.fromkeys(self.rows, frozenset({2379, 2380}))
+        self.alarms: list[str] = []
 
     async def ask(self, node: Any, method: str, request: Any, timeout_s: float) -> Any:
         cluster, own, every = self.rows[node.name]
         head = SimpleNamespace(cluster_id=cluster, member_id=own)
-        listed = [SimpleNamespace(ID=one, name=f"m{one}") for one in every]
-        return SimpleNamespace(header=head, members=listed, leader=own, raft_term=1)
+        urls = ["http://10.0.0.1:2380"]
+        listed = [SimpleNamespace(ID=one, name=f"m{one}", peerURLs=urls) for one in every]
+        said = {"members": listed, "leader": own, "raft_term": 1, "errors": self.alarms}
+        return SimpleNamespace(header=head, **said)
 
     def check(self) -> None:
         asyncio.run(self.made.check())
@@ -288,6 +308,14 @@ def test_all_members_of_one_cluster_are_on_the_nodes() -> None:
         Members((1, 1, [1]), (2, 2, [2])).check()
     with pytest.raises(LabError, match="the cluster has 3 members, and m3 are on no node"):
         Members((1, 1, [1, 2, 3]), (1, 2, [1, 2, 3])).check()
+    full = Members((1, 1, [1, 2]), (1, 2, [1, 2]))
+    full.alarms = ["memberID:1 alarm:NOSPACE"]
+    with pytest.raises(LabError, match="NOSPACE"):
+        full.check()
+    proxied = Members((1, 1, [1, 2]), (1, 2, [1, 2]))
+    proxied.made._heard["n2"] = frozenset({2379})
+    with pytest.raises(LabError, match=r"n2: process 2 .* does not listen at its peer port 2380"):
+        proxied.check()
 
 
 def test_scripts_are_for_any_shell(tmp_path: Any) -> None:

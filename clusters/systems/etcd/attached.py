@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from clusters.supervise.attached import PREFIX, AttachedDeployment
 from clusters.systems.etcd.asked import EtcdAsked, http_get, probe_at
@@ -91,6 +92,16 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
                 " of the lab; nothing was touched",
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
+        for name, answer in listed.items():
+            mine = members[answer.header.member_id]
+            self.require_peer_port(name, [urlsplit(url).port or 2380 for url in mine.peerURLs])
+        stand = await self._all("status", message("StatusRequest")())
+        if alarms := {n: list(a.errors) for n, a in stand.items() if a is not None and a.errors}:
+            raise LabError(
+                "; ".join(f"{name}: {', '.join(said)}" for name, said in alarms.items())
+                + "; nothing was touched",
+                remedy="`etcdctl alarm list`: a cluster has to be well before a run",
+            )
         answers = await self.healthy()
         if sick := sorted(name for name, well in answers.items() if not well):
             raise LabError(
@@ -105,8 +116,8 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         left = await self._count(PREFIX.encode())
         if left:
             said.append(
-                f"{left} keys of earlier runs that died begin with {PREFIX} and are left alone:"
-                f" `etcdctl del --prefix {PREFIX}` removes them"
+                f"{left} keys begin with {PREFIX} and are left alone: they are of runs that died,"
+                f" or of one that goes on; `etcdctl get --prefix --keys-only {PREFIX}` shows them"
             )
         return said
 

@@ -124,6 +124,7 @@ _MESSAGES: Final[dict[str, tuple[tuple[str, int, str], ...]]] = {
         ("raft_index", 5, "uint64"),
         ("raft_term", 6, "uint64"),
         ("raft_applied_index", 7, "uint64"),
+        ("errors", 8, "*string"),
     ),
     "HashKVRequest": (("revision", 1, "int64"),),
     "HashKVResponse": (

@@ -95,6 +95,10 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
                 " was touched",
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
+        lines = [line.partition("=")[2] for one in said.values() for line in one]
+        ports = {int(line.partition(";")[0].split(":")[2]) for line in lines}
+        for name in self.nodes if ports else ():
+            self.require_peer_port(name, ports)
         answers = await self.healthy()
         if sick := sorted(name for name, well in answers.items() if not well):
             raise LabError(

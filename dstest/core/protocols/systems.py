@@ -35,12 +35,20 @@ class Probe(msgspec.Struct, frozen=True):
     """How to ask a service whether it is there: without its peers' help, without authentication.
 
     `send` goes to the TCP port, and what comes back has to begin with `expect`; any byte will do
-    where that is empty. A server that speaks first is sent nothing.
+    where that is empty. A server that speaks first is sent nothing. Who listens at that port of
+    another address than those of `at` is somebody else; empty: whoever listens there is meant.
     """
 
     port: int
     send: bytes = b""
     expect: bytes = b""
+    at: tuple[str, ...] = ()
+
+    def asks_at(self, local: str) -> bool:
+        """Is this who listens there? `local` is an address with its port, as `ss` writes it."""
+        address, _, port = local.rpartition(":")
+        plain = address.partition("%")[0].strip("[]").removeprefix("::ffff:")
+        return port == str(self.port) and (not self.at or plain in self.at)
 
 
 class LogWords(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,6 +281,10 @@ class Attached(Protocol):
 
     def found(self) -> dict[str, RunningServer]:
         """By node, as it was when it was looked for."""
+        ...
+
+    def addresses(self, name: str) -> Sequence[str]:
+        """Those of a node at which its server may be asked, as `ss` writes them."""
         ...
 
     async def remarks(self) -> list[str]:

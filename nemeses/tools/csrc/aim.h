@@ -86,7 +86,7 @@ struct account {
     uint64_t stops, stop_ns, stop_ns_max, emulated, stepped, delayed, delayed_us, refused;
     uint64_t killed, paused, processes, threads;
     uint64_t calls[CALLS_MAX]; /* where any system call is a hit: of each by its number */
-    bool lost; /* somebody else has taken our breakpoints or tracees away */
+    bool lost;                 /* somebody else has taken our breakpoints or tracees away */
 };
 
 extern struct aim aim;
