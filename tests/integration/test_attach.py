@@ -201,15 +201,14 @@ def test_a_kill_ends_that_server_and_none_beside_it(site: Machines, tmp_path: Pa
     for i, one in enumerate(at):
         text = SERVER.replace("$1", f"db{i}").replace("$2", one).replace("$3", str(PORT))
         site.on(i, "printf '%s' \"$1\" >/srv/begin.sh", text.replace("$4", peers))
-    others = [[line for line in one.splitlines() if "dev" in line] for one in state(site)]
+    others = [site.on(i, "pgrep -f '^/usr/bin/etcd --name dev '") for i in range(NODES)]
     before = [site.on(i, PID) for i in range(NODES)]
     words = ("--nemesis", "kill", "-o", "scope=one", "-o", "start=sh /srv/begin.sh", "--seed", "7")
     done = dstest(*CALM, *HERE, *words, *SHORT, "--store", tmp_path, timeout_s=200)
     assert_code(done.returncode, latest(tmp_path), done.stderr)
     assert all(one["landed"] == "yes" for one in faults_of(latest(tmp_path)))
     assert [site.on(i, PID) for i in range(NODES)] != before
-    assert [[line for line in one.splitlines() if "dev" in line] for one in state(site)] == others
-    assert all(others)
+    assert [site.on(i, "pgrep -f '^/usr/bin/etcd --name dev '") for i in range(NODES)] == others
     group = site.on(0, f"cat /proc/$({PID})/cgroup")
     assert "ssh" not in group
 

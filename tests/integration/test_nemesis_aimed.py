@@ -10,6 +10,7 @@ import pytest
 from busy import assert_passed
 from runs import (
     assert_not_proven,
+    dstest,
     faults_of,
     frozen,
     killed_in_mid_fault,
@@ -233,3 +234,10 @@ async def etcd_serves(nodes: dict[str, Any]) -> list[str]:
         done = await node.run(["sh", "-c", look], check=False)
         found += [node.name] if done.status else []
     return found
+
+
+def test_points_are_counted_under_a_load(lab: LabInfo) -> None:
+    words = ("--count", "3", "--workload", "register", "--search", "mvcc.*", "--json")
+    done = dstest("points", "etcd", *words, "--lab-id", lab.lab_id, timeout_s=120)
+    assert done.returncode == 0, done.stderr
+    assert "mvcc" in done.stdout

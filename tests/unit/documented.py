@@ -94,6 +94,7 @@ ELSEWHERE: Final = {
         "cli/test_own_files.py", "a checker of the user's"
     ),
     "generate --txns 100000000": Executed("cli/test_check_pipes.py", "20 GB; smaller ones there"),
+    "points .*--count": Executed("integration/test_nemesis_aimed.py", _RUNS),
     "trace RUN": Executed("cli/test_logs_and_traces.py", "wants a run whose servers wrote spans"),
     "monitor scale RUN": Executed("cli/test_monitor.py", "wants runs"),
     "report --verify-key": Executed("cli/test_signatures.py", "wants keys"),
