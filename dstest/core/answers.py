@@ -115,11 +115,15 @@ def check_processes(deployment: object, answer: Any) -> dict[str, list[Process]]
     }
 
 
-def check_record(nemesis: object, step: str, answer: Any) -> LandingRecord:
-    """What a step of a nemesis has answered. Raises ConfigError where it is no landing record."""
+def check_record(nemesis: object, step: str, answer: Any, fault_id: str) -> LandingRecord:
+    """What a step of a nemesis has answered. Raises ConfigError where it is no landing record of
+    that fault."""
     if wrong := wrong_type(answer, LandingRecord):
         raise answer_error(nemesis, f"{step}()", wrong, "a LandingRecord")
     record: LandingRecord = answer
+    if record.fault_id != fault_id:
+        said = f"a record of {record.fault_id!r}"
+        raise answer_error(nemesis, f"{step}()", said, f"one of {fault_id!r}, which it was given")
     return record
 
 

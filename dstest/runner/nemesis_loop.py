@@ -176,7 +176,7 @@ class NemesisLoop:
             raise HarnessError(
                 f"{fault_id}: {step}() of {self._nemesis.name} did not come back in {limit_s:g} s"
             ) from None
-        return self._looked_at(step, check_record(self._nemesis, step, answer))
+        return self._looked_at(step, check_record(self._nemesis, step, answer, fault_id))
 
     def _looked_at(self, step: str, record: LandingRecord) -> LandingRecord:
         """The record; a fault that gave a figure which is none is not proven, whatever comes."""

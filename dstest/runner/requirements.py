@@ -290,9 +290,16 @@ def check_moments(
     own `inject` would not wait, by what the system lacks, or since nodes are simulated."""
     kind = deployment_of(system)
     parts = {part.name: part for part in parts_of(nemesis)}
+    aiming = [name for name, part in parts.items() if "at" in part.options]
     for plan in plans:
         if (wanted := planned(plan)) is None:
             continue
+        if aiming and not wanted.at.startswith(LOG):
+            raise ConfigError(
+                f"-o {plan.nemesis}.at={wanted.at}: {aiming[0]} traces the same servers, and a"
+                " thread has one tracer",
+                remedy=f"log:REGEX, or --nemesis without {aiming[0]}",
+            )
         part, at = parts[plan.nemesis], f"-o {plan.nemesis}.at={wanted.at}"
         asked = LogFiles if wanted.at.startswith(LOG) else Processes
         why = ""

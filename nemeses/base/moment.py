@@ -23,7 +23,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -67,14 +67,14 @@ OPTIONS: Final[Mapping[str, Option]] = {
 """Of each nemesis, as `NEMESIS.key`."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is waited for, as a plan has it (`moment` of its facts)."""
 
     at: str
-    hit: int = 1
-    reach_s: float = 10.0
-    hold_ms: float = 1000.0
-    on: str = "targets"
+    hit: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] = 1
+    reach_s: Annotated[float, msgspec.Meta(ge=1, le=60)] = 10.0
+    hold_ms: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 1000.0
+    on: Literal["targets", "all"] = "targets"
 
 
 class Came(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,10 +91,12 @@ class Came(msgspec.Struct, frozen=True, kw_only=True):
 
 class Source(ABC):
     """One way to see a moment. `names` are the members on which it is looked for, `held` says
-    whether the thread that came there stands until it is let go."""
+    whether the thread that came there stands until it is let go. `armed_ns` is by member a time,
+    by our clock, before which it cannot have come."""
 
     names: Sequence[str]
     held: bool
+    armed_ns: dict[str, int]
 
     @abstractmethod
     async def arm(self) -> str:
@@ -114,11 +116,11 @@ def wanted_of(values: Mapping[str, Any]) -> Wanted:
     at = values["at"]
     if at.startswith(LOG):
         try:
-            re.compile(at.removeprefix(LOG))
+            every = re.compile(at.removeprefix(LOG)).search("") is not None
         except re.error as error:
             raise ConfigError(f"{at}: {error}", remedy="a regular expression of Python") from None
-        if at == LOG:
-            raise ConfigError("log: without an expression", remedy="log:'became leader'")
+        if every:
+            raise ConfigError(f"{at} fits any line", remedy="log:'became leader'")
         return Wanted(**{**values, "hit": values["hit"] or 1})
     steps, hit = aim.parse(at)
     if steps[0].kind == "any":
@@ -132,6 +134,11 @@ def declared(parts: Sequence[Nemesis], pairs: Sequence[str]) -> dict[str, Option
     found: dict[str, Option] = {}
     for part in parts:
         own = {f"{part.name}.{key}": option for key, option in OPTIONS.items()}
+        if f"{part.name}.at=" in pairs:
+            raise ConfigError(
+                f"-o {part.name}.at=: without a moment",
+                remedy="function:NAME, syscall:NAME or log:REGEX",
+            )
         if not any(pair.startswith(f"{part.name}.at=") for pair in pairs):
             continue
         if "at" in part.options or not part.injects:
@@ -194,6 +201,7 @@ class Moment:
         self._source: Source | None = None
         self._unmet_ns = 0
         """When it had not come yet, by our clock."""
+        self._came = ""
 
     async def come(self, record: LandingRecord) -> LandingRecord:
         """Wait for it. The record with what came, or with a note that nothing was injected."""
@@ -212,6 +220,7 @@ class Moment:
         except LabError as error:
             why, came = error.message, Came()
         if came.name:
+            self._came = came.name
             return _with(record, self._wanted, came)
         await self._over(record)
         why = why or _never(self._wanted, came)
@@ -221,7 +230,6 @@ class Moment:
 
     async def _waited(self, source: Source) -> Came:
         until_ns = clock.monotonic_ns() + int(self._wanted.reach_s * 1e9)
-        self._unmet_ns = clock.monotonic_ns()
         while True:
             asked_ns = clock.monotonic_ns()
             came = await source.look()
@@ -234,7 +242,8 @@ class Moment:
         """The fault was applied: let all go. (The record with how long that took at most, why that
         was too late or empty.)"""
         assert self._source is not None
-        late_ms = round((clock.monotonic_ns() - self._unmet_ns) / 1e6, 1)
+        since_ns = max(self._unmet_ns, self._source.armed_ns[self._came])
+        late_ms = round((clock.monotonic_ns() - since_ns) / 1e6, 1)
         await self._over(record)
         held = self._source.held and late_ms <= self._wanted.hold_ms
         told = {**record.facts["moment"], "begun_within_ms": late_ms, "held": held}
@@ -281,7 +290,7 @@ class _Point(Source):
 
     def __init__(self, ctx: NemesisContext, wanted: Wanted, names: Sequence[str]) -> None:
         self._ctx, self._wanted, self.names = ctx, wanted, names
-        self.held = wanted.hold_ms > 0
+        self.held, self.armed_ns = wanted.hold_ms > 0, {}
         self._pids: dict[str, list[int]] = {}
 
     async def arm(self) -> str:
@@ -300,6 +309,7 @@ class _Point(Source):
         seen = await aim.sight(node, self._pids[name], steps)
         if isinstance(seen, str):
             return f"{name}: {seen}"
+        self.armed_ns[name] = clock.monotonic_ns()
         await aim.start(node, aim.spec_of(seen, steps, hit=self._wanted.hit, times=1, then=then))
         return ""
 
@@ -329,6 +339,7 @@ class _LogLine(Source):
         logs = ctx.offered(LogFiles)
         self._files = {} if logs is None else logs.log_files()
         self.names = [name for name in names if self._files.get(name)]
+        self.armed_ns = {}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     async def arm(self) -> str:
@@ -338,6 +349,7 @@ class _LogLine(Source):
             node = self._ctx.node(name)
             await node.put(_FOLLOWER, _AGENT.read_bytes())
             await node.put(_GUARD, b"")
+            self.armed_ns[name] = clock.monotonic_ns()
             self._tasks[name] = asyncio.create_task(self._follow(name))
         return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -100,16 +101,22 @@ def _together(signals: Sequence[Signal]) -> Signal:
     )
 
 
+def naming(then: str) -> re.Pattern[str]:
+    """What names the error of such a fault in a line: its text, or its name, as words."""
+    number = error_number(then)
+    words = "|".join(map(re.escape, (os.strerror(number), errno.errorcode[number])))
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])", re.IGNORECASE)
+
+
 async def _said(ctx: NemesisContext, record: LandingRecord, name: str) -> int:
     """Lines of a member's log since the fault that name the error, by its text or its name."""
     details, logs = AimedDetails.of(record), ctx.offered(ServerLogs)
     if logs is None or name not in details.log_sizes:
         return 0
-    number = error_number(details.then)
-    words = (os.strerror(number).lower(), errno.errorcode[number].lower())
+    named = naming(details.then)
     service = ProcessDetails.of(record).service
     text = await logs.log_since(name, details.log_sizes[name], service)
-    return sum(any(word in line for word in words) for line in text.lower().splitlines())
+    return sum(named.search(line) is not None for line in text.splitlines())
 
 
 def refused_standing(before: AimedDetails, now: AimedDetails) -> Standing:

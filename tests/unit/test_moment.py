@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dstest.core import clock
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext
@@ -91,11 +92,18 @@ class Node:
 class Told(Source):
     """Says what it is told to, one look after the other."""
 
-    def __init__(self, *looks: Came, why: str = "", held: bool = True) -> None:
+    def __init__(
+        self, *looks: Came, why: str = "", held: bool = True, others_s: float = 0.0
+    ) -> None:
         self.names: Sequence[str] = ["n1"]
         self.held, self.why, self.looks, self.released = held, why, [*looks], 0
+        self.armed_ns: dict[str, int] = {}
+        self.others_s = others_s
 
     async def arm(self) -> str:
+        """Of other members it takes longer."""
+        self.armed_ns["n1"] = clock.monotonic_ns()
+        await asyncio.sleep(self.others_s)
         return self.why
 
     async def look(self) -> Came:
@@ -146,6 +154,26 @@ def test_a_fault_that_begins_when_the_thread_has_gone_on_is_late(
 ) -> None:
     record, late, _ = waited(monkeypatch, Told(CAME), applied_s=0.2, hold_ms=50.0)
     assert "stood for 50 ms" in late and not record.facts["moment"]["held"]
+
+
+def test_a_member_that_came_before_the_others_were_armed_is_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record, late, _ = waited(monkeypatch, Told(CAME, others_s=0.2), hold_ms=100.0)
+    assert "stood for 100 ms, and the fault had begun" in late
+    assert record.facts["moment"]["begun_within_ms"] >= 200
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"hit": -1}, {"hit": 0}, {"reach_s": 1e9}, {"hold_ms": -5}, {"on": "nobody"}, {"more": 1},
+     {"at": "log:()"}, {"at": "log:x*"}],
+)  # fmt: skip
+def test_a_schedule_says_no_moment_that_options_could_not(change: dict[str, Any]) -> None:
+    facts = {"moment": {"at": "function:a", **change}}
+    plan = FaultPlan(fault_id="f1", nemesis="kill", start_ns=0, duration_ns=1, facts=facts)
+    with pytest.raises(ConfigError):
+        moment.planned(plan)
 
 
 def test_of_what_is_not_held_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

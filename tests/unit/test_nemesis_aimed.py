@@ -11,7 +11,13 @@ import pytest
 from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, PointCount, Signal
 from nemeses.process.aimed import NEMESIS, Aimed
-from nemeses.process.aimed_effects import _logged, _refusals, error_number, refused_standing
+from nemeses.process.aimed_effects import (
+    _logged,
+    _refusals,
+    error_number,
+    naming,
+    refused_standing,
+)
 from nemeses.process.aimed_points import (
     AimedDetails,
     others_reached,
@@ -213,3 +219,18 @@ def test_a_sample_of_many_functions_is_by_seed() -> None:
     seen = aim.Sight(exe="/x", go=True, functions=999, points=[points], biases={"7": "0"})
     one, same, other = (sampled(seen, seed).points[0] for seed in (1, 1, 2))
     assert one == same != other and len(one) == aim.POINTS_MAX and one.items() <= points.items()
+
+
+@pytest.mark.parametrize(
+    ("then", "line", "names"),
+    [
+        ("errno:EFAULT", "using default settings", False),
+        ("errno:ETIME", "lifetime 3s", False),
+        ("errno:ENOSPC", "wal: no space left on device", True),
+        ("errno:ENOSPC", "write failed (ENOSPC)", True),
+        ("errno:EIO", "fsync: Input/output error.", True),
+        ("errno:EIO", "EIOU", False),
+    ],
+)
+def test_a_line_names_an_error_by_its_words(then: str, line: str, names: bool) -> None:
+    assert (naming(then).search(line) is not None) == names
