@@ -53,9 +53,9 @@ def serving(
             yield listening.getsockname()[1], asked
         finally:
             listening.shutdown(socket.SHUT_RDWR)
+            thread.join(5)  # it may be about to hold one more
             for link in held:
                 link.close()
-            thread.join(5)
 
 
 def http(body: bytes, status: str = "200 OK", length: bool = True, extra: str = "") -> bytes:
