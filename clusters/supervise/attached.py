@@ -22,7 +22,7 @@ from clusters.supervise.member_set import MemberSet
 from dstest.core import clock
 from dstest.core.answers import ask_s, check_health, in_time
 from dstest.core.errors import LabError
-from dstest.core.node import Node
+from dstest.core.node import Node, heard_at
 from dstest.core.protocols import (
     Attached,
     Endpoint,
@@ -190,10 +190,8 @@ def heard_by(text: str) -> dict[int, set[tuple[str, int]]]:
     found: dict[int, set[tuple[str, int]]] = {}
     for line in text.splitlines():
         _, _, _, local, *rest = line.split()
-        address, _, port = local.rpartition(":")
-        plain = address.partition("%")[0].strip("[]").removeprefix("::ffff:")
         for pid in _LISTENING.findall(" ".join(rest)):
-            found.setdefault(int(pid), set()).add((plain, int(port)))
+            found.setdefault(int(pid), set()).add(heard_at(local))
     return found
 
 

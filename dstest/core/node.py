@@ -47,6 +47,13 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     known_hosts_path: str = ""
 
 
+def heard_at(local: str) -> tuple[str, int]:
+    """Address and port of a socket as `ss` writes it: an IPv4 address is the same one behind
+    `::ffff:`, as a socket of both families has it."""
+    address, _, port = local.rpartition(":")
+    return address.partition("%")[0].strip("[]").removeprefix("::ffff:"), int(port)
+
+
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach one node. Paths are on the control host.
 

@@ -26,7 +26,7 @@ from dstest.core import clock
 from dstest.core.answers import ask_s, check_processes, in_time
 from dstest.core.builds import Build, build_of
 from dstest.core.errors import ConfigError, FaultRefused, LabError
-from dstest.core.node import FEATURES, LabInfo, Node, alternatives, remedy_of, what_of
+from dstest.core.node import FEATURES, LabInfo, Node, alternatives, heard_at, remedy_of, what_of
 from dstest.core.protocols import (
     Attached,
     Deployment,
@@ -199,9 +199,8 @@ def read_listeners(text: str) -> list[Listener]:
     for line in text.splitlines():
         kind, _, _, _, local, *rest = line.split()
         pids = frozenset(map(int, _PID.findall(" ".join(rest))))
-        address, _, port = local.rpartition(":")
-        plain = address.partition("%")[0].strip("[]").removeprefix("::ffff:")
-        found.append(Listener(int(port), kind, pids, plain))
+        address, port = heard_at(local)
+        found.append(Listener(port, kind, pids, address))
     return found
 
 

@@ -14,6 +14,7 @@ from clusters.supervise import attached
 from clusters.supervise.attached import AttachedDeployment, candidate_of, heard_by, masked
 from clusters.systems.etcd.attached import AttachedEtcd
 from clusters.systems.etcd.system import SYSTEM
+from clusters.systems.zookeeper.attached import _ELECTION
 from dstest.core import registry
 from dstest.core.attach import system_of
 from dstest.core.errors import ConfigError, LabError
@@ -326,3 +327,16 @@ def test_scripts_are_for_any_shell(tmp_path: Any) -> None:
         path.write_text(getattr(attached, name))
         done = subprocess.run(["sh", "-n", path], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), name
+
+
+@pytest.mark.parametrize(
+    ("line", "ports"),
+    [
+        ("server.1=db1:2888:3888:participant;0.0.0.0:2181", ["3888"]),
+        ("server.1=db1:2888:3888", ["3888"]),
+        ("server.1=db1:2888:3888|db2:2889:3889:participant;2181", ["3888", "3889"]),
+        ("server.1=[fd00::1]:2888:3888:participant;2181", ["3888"]),
+    ],
+)
+def test_election_ports_of_a_zookeeper_member(line: str, ports: list[str]) -> None:
+    assert _ELECTION.findall(line) == ports

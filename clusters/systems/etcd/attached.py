@@ -93,8 +93,9 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
         for name, answer in listed.items():
-            mine = members[answer.header.member_id]
-            self.require_peer_port(name, [urlsplit(url).port or 2380 for url in mine.peerURLs])
+            mine = members.get(answer.header.member_id)
+            urls = [] if mine is None else mine.peerURLs
+            self.require_peer_port(name, [urlsplit(url).port or 2380 for url in urls])
         stand = await self._all("status", message("StatusRequest")())
         if alarms := {n: list(a.errors) for n, a in stand.items() if a is not None and a.errors}:
             raise LabError(

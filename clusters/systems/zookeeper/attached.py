@@ -5,6 +5,7 @@ below one of the run's own.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -18,6 +19,9 @@ T = TypeVar("T")
 SESSION_S: Final = 8.0
 CONFIG: Final = "/zookeeper/config"
 """Where an ensemble keeps who its members are (ZooKeeper, Dynamic Reconfiguration)."""
+
+_ELECTION: Final = re.compile(r":\d+:(\d+)(?=[:;|]|$)")
+"""The second port of each address of a member, `HOST:2888:3888` and more."""
 
 
 class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
@@ -96,7 +100,7 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
         lines = [line.partition("=")[2] for one in said.values() for line in one]
-        ports = {int(line.partition(";")[0].split(":")[2]) for line in lines}
+        ports = {int(port) for line in lines for port in _ELECTION.findall(line)}
         for name in self.nodes if ports else ():
             self.require_peer_port(name, ports)
         answers = await self.healthy()

@@ -14,6 +14,8 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from dstest.core.node import heard_at
+
 EndpointKind = Literal["any", "primary", "replica", "proxy", "seed"]
 PINNED_KINDS: Final[frozenset[EndpointKind]] = frozenset({"any", "primary", "replica"})
 """What a client sees at such an endpoint is the word of its node."""
@@ -46,9 +48,8 @@ class Probe(msgspec.Struct, frozen=True):
 
     def asks_at(self, local: str) -> bool:
         """Is this who listens there? `local` is an address with its port, as `ss` writes it."""
-        address, _, port = local.rpartition(":")
-        plain = address.partition("%")[0].strip("[]").removeprefix("::ffff:")
-        return port == str(self.port) and (not self.at or plain in self.at)
+        address, port = heard_at(local)
+        return port == self.port and (not self.at or address in self.at)
 
 
 class LogWords(msgspec.Struct, frozen=True, kw_only=True):
