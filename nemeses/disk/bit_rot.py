@@ -6,8 +6,8 @@ bit in each so many bytes that hold something, of the files whose names match, a
 that is read. What is written from then on is as it should be.
 
 Injector signal: bits flipped, on each target and on no other node. Victim signal: rotten bits in
-what was read from the disk while the server was started on it, on each target; whole pages are, and
-some ahead. Bits that are not read do not count.
+what was read from the disk while the server was started on it, on each target, in whole pages. Bits
+that are not read do not count.
 Control: the other servers are the processes they were, and their clients are answered. What the
 server makes of it is its own affair: it may refuse to start, mend itself from the others, lose what
 it had, or serve what nobody wrote. It has healed when it has been killed again, the bits that it

@@ -26,7 +26,7 @@ FAR = ("-DORD_NEARBY=2", "-DISO_REPAIRS=1", "-DWORK_PER_POLL=1")
 
 def answers(driver: str, seed: str) -> list[str]:
     ran = subprocess.run(
-        [driver, seed, str(600 * ROUNDS)], capture_output=True, text=True, timeout=110
+        [driver, seed, str(300 * ROUNDS)], capture_output=True, text=True, timeout=110
     )
     assert ran.returncode == 0, ran.stderr[-3000:]
     return ran.stdout.splitlines()

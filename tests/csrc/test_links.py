@@ -96,6 +96,7 @@ def test_no_two_files_need_one_another(graph: networkx.DiGraph) -> None:
     assert circles(graph) == []
 
 
+@pytest.mark.long  # who calls without a declaration does not compile: includes tell as much
 def test_folders_keep_their_direction(graph: networkx.DiGraph) -> None:
     wrong = [
         f"{a} needs {data['name']} of {b}"

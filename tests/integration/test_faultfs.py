@@ -462,6 +462,18 @@ def test_bits_rot_and_are_put_back(disk: Mounted) -> None:
     assert disk.found()["log.blk"] == text
 
 
+def test_what_nobody_asked_for_was_not_read(disk: Mounted) -> None:
+    """A kernel that reads ahead would count what no server has seen."""
+    disk.write("a", bytes(range(1, 251)) * 4000, sync=True)
+    disk.ask("rot", 7, 4096, "*")
+    with (disk.path / "a").open("rb", buffering=0) as file:
+        file.read(4096)
+        assert disk.ask("get")["rotten_read"] == 1
+        file.seek(20 * 4096)
+        file.read(2 * 4096)
+        assert disk.ask("get")["rotten_read"] == 3
+
+
 def test_room_for_later_does_not_rot(disk: Mounted) -> None:
     """A file of 64 MiB of which little is used, as servers allocate their logs."""
     with disk.opened("wal", os.O_CREAT | os.O_RDWR) as fd:

@@ -37,6 +37,7 @@ WRITERS: dict[str, tuple[str, Callable[[History], Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.sampled(4)
 def test_random_histories_are_judged_as_their_op_maps(name: str, tmp_path: Path) -> None:
     dice = random.Random(name)
     fmt, write = WRITERS[name]

@@ -75,7 +75,7 @@ int apply_write_policy(void)
 
 static void *fs_init(struct fuse_conn_info *connection, struct fuse_config *config)
 {
-    (void)connection;
+    connection->max_readahead = 0; /* what is counted as read, somebody asked for */
     config->use_ino = 1;
     config->entry_timeout = config->attr_timeout = config->negative_timeout = 0;
     if (control_start() != 0) {

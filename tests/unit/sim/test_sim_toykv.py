@@ -40,7 +40,7 @@ SEEDS = 30
 
 
 @pytest.mark.parametrize("bug", FOUND)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 def test_a_planted_bug_is_found(bug: str) -> None:
     workload, anomaly, kinds = FOUND[bug]
     wanted = sim_spec_of(
