@@ -26,9 +26,9 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()
 
     @property
-    def cell(self) -> tuple[str, str, str]:
-        """What trends are of."""
-        return self.system, self.workload, self.nemesis
+    def cell(self) -> tuple[str, ...]:
+        """What trends are of: system, workload, nemesis, and each setting."""
+        return self.system, self.workload, self.nemesis, *sorted(self.settings)
 
     @property
     def seed_text(self) -> str:

@@ -65,7 +65,7 @@ def _mark(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]
 
 
-def cell_address(name: tuple[str, str, str]) -> str:
+def cell_address(name: tuple[str, ...]) -> str:
     """Names are plug-ins', and may be anything in a run that somebody made up."""
     words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(name))[:60].strip("-")
     return f"trends/{words}-{_mark(repr(name))}.html"
@@ -94,7 +94,7 @@ class Site(NamedTuple):
         """A file of a run or beside it; `path` is below the store. An export has texts only."""
         return self.to(f"run/{path}" + (".txt" if self.static else ""))
 
-    def cell(self, name: tuple[str, str, str]) -> str:
+    def cell(self, name: tuple[str, ...]) -> str:
         return self.to(cell_address(name))
 
     def pair(self, left: str, right: str) -> str:

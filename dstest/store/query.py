@@ -1,5 +1,5 @@
-"""Which runs are asked for, by words and filters, and what each cell (system, workload, nemesis)
-came to over time: how often a violation was found in it, how it served.
+"""Which runs are asked for, by words and filters, and what each cell (system, workload, nemesis,
+options) came to over time: how often a violation was found in it, how it served.
 """
 
 from __future__ import annotations
@@ -191,19 +191,15 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     `passed` of those that passed. `ok_per_s` and `p99_ms` are medians over the last ten that were
     measured, None where none was."""
 
-    system: str
-    workload: str
-    nemesis: str
+    name: tuple[str, ...]
+    """System, workload, nemesis, and each setting."""
+
     runs: list[RunRow]
     found: Rate
     passed: Rate
     ok_per_s: float | None
     p99_ms: float | None
     measured: int
-
-    @property
-    def name(self) -> tuple[str, str, str]:
-        return self.system, self.workload, self.nemesis
 
     @property
     def strip(self) -> list[RunRow]:
@@ -217,7 +213,7 @@ def sign_of(row: RunRow) -> str:
 
 def cells(rows: Iterable[RunRow], figures: Callable[[RunRow], Figures | None]) -> list[Cell]:
     """By name. Runs that do not say what they tested are in none."""
-    found: dict[tuple[str, str, str], list[RunRow]] = {}
+    found: dict[tuple[str, ...], list[RunRow]] = {}
     for row in rows:
         if row.test.id:
             found.setdefault(row.test.cell, []).append(row)
@@ -225,15 +221,13 @@ def cells(rows: Iterable[RunRow], figures: Callable[[RunRow], Figures | None]) -
 
 
 def _cell(
-    name: tuple[str, str, str], rows: Sequence[RunRow], figures: Callable[[RunRow], Figures | None]
+    name: tuple[str, ...], rows: Sequence[RunRow], figures: Callable[[RunRow], Figures | None]
 ) -> Cell:
     runs = sorted(rows, key=lambda row: (row.started, row.ref))
     judged = [row for row in runs if row.judged]
     known = [found for row in judged if (found := figures(row)) is not None]
     return Cell(
-        system=name[0],
-        workload=name[1],
-        nemesis=name[2],
+        name=name,
         runs=runs,
         found=interval(sum(row.tone == "fail" for row in judged), len(judged)),
         passed=interval(sum(row.tone == "pass" for row in judged), len(judged)),

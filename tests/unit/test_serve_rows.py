@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dstest.core.summary import Figures, Tested
 from dstest.serve.pages import Site, cell_address, figure, neighbours, run_address, stamp
@@ -114,6 +115,20 @@ def test_trends_count_what_was_judged() -> None:
     assert (cell.passed.hits, cell.passed.total) == (1, 4)
     assert (cell.ok_per_s, cell.p99_ms, cell.measured) == (200.0, None, 3)
     assert mine["toykv", "register", "pause"].ok_per_s is None
+
+
+def test_an_experiment_turns_no_trend_red() -> None:
+    """What was set otherwise is a cell of its own, whatever order it was said in."""
+    plain, relaxed = a_row(1), a_row(2, FAILED)
+    options = ("reads=serializable", "keys=3")
+    tests = [replace(relaxed.test, settings=one) for one in (options, options[::-1])]
+    rows = [plain, *(replace(relaxed, test=test) for test in tests)]
+    found = {cell.name: cell.found for cell in cells(rows, lambda _: None)}
+    etcd = ("etcd", "register", "partition,kill")
+    assert {name: (one.hits, one.total) for name, one in found.items()} == {
+        etcd: (0, 1),
+        (*etcd, "keys=3", "reads=serializable"): (2, 2),
+    }
 
 
 def test_neighbours_are_of_the_same_test() -> None:
