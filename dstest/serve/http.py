@@ -173,7 +173,7 @@ class _Pair(_Page):
         refs = [one.decode(errors="replace") for one in given]
         if len(refs) != 2:
             self.set_status(400)
-            said = f"{len(refs)} runs were ticked. Go back and tick two."
+            said = f"Tick two runs in the list, not {len(refs)}, and ask again."
             self.page(self.views.error("pair.html", "Two runs, please", said))
             return
         self.page(await self.aside(partial(self.views.pair, refs[0], refs[1]), long=True))

@@ -188,11 +188,11 @@ def value(given: Any) -> str:
 
 
 def figure(given: float | None) -> str:
-    """A measured number: four digits, and what stands for a latency without end."""
+    """A measured number: four digits, and what stands for a latency without an answer."""
     if given is None:
         return "-"
     if math.isinf(given):
-        return "no end"
+        return "no answer"
     return f"{given:,.0f}" if abs(given) >= 1000 else f"{given:,.4g}"
 
 

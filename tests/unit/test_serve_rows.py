@@ -160,7 +160,7 @@ def test_links_are_relative_and_quoted() -> None:
 
 
 def test_words_of_figures() -> None:
-    assert (figure(None), figure(float("inf")), figure(12345.6)) == ("-", "no end", "12,346")
+    assert (figure(None), figure(float("inf")), figure(12345.6)) == ("-", "no answer", "12,346")
     assert stamp("20261121T215100Z") == "2026-11-21 21:51:00"
     assert stamp("<b>") == "<b>"
 
