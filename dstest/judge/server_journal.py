@@ -393,7 +393,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_effects(history: History, effects: Effects, log: EffectLog) -> Answer:
     """Join and replay."""
-    pairing = pair_effects(history.ops, effects, log.types)
+    pairing = pair_effects(
+        map(log.asked, history.ops), effects, log.types_of(history.header.workload or "")
+    )
     replay = replay_effects(effects.applied, log.objects)
     found = [*pairing.mismatches, *replay.mismatches]
     return Answer(

@@ -12,6 +12,7 @@ import copy
 import signal
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -30,10 +31,11 @@ from dstest.core.answers import (
     work_s,
 )
 from dstest.core.clock import RunClock
-from dstest.core.errors import DstestError, FaultRefused, HarnessError, Interrupted
+from dstest.core.errors import ConfigError, DstestError, FaultRefused, HarnessError, Interrupted
 from dstest.core.log_lines import LOG_MB, LOG_OPTION
 from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import (
+    AppliedOrder,
     Deployment,
     LogFiles,
     Membership,
@@ -137,6 +139,7 @@ class Watches:
 
 
 _REPLICA_TRIES: Final = 10
+_EFFECTS_S: Final = 120.0
 LOG_MB_S: Final = 0.5
 """Seconds for a mebibyte of logs, fetched and compressed."""
 
@@ -292,6 +295,7 @@ class Run:
         answers.allow_for_slowness(deployment, nodes)
         await self._look(deployment)
         answers.check_members(deployment, plugins.members)
+        self._require_told_apart(deployment)
         return deployment
 
     async def _look(self, deployment: Deployment) -> None:
@@ -405,6 +409,26 @@ class Run:
                 return
             await asyncio.sleep(0.5)
 
+    async def _keep_effects(self, name: str) -> None:
+        """What a member says that it has applied, where somebody has asked for that."""
+        deployment, log = self._deployment, self._plugins.system.journals.effects
+        if isinstance(deployment, AppliedOrder) and deployment.audited and log is not None:
+            path = self._run.nodes / name / log.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as file:
+                async for line in deployment.applied(name):
+                    file.write(line)
+
+    def _require_told_apart(self, deployment: Deployment) -> None:
+        """An audit that could not judge anything is none."""
+        log, workload = self._plugins.system.journals.effects, self._plugins.spec.workload
+        audited = isinstance(deployment, AppliedOrder) and deployment.audited
+        if audited and (log is None or not log.types_of(workload)):
+            raise ConfigError(
+                f"an audit cannot tell apart what the workload {workload} does",
+                remedy="leave out -o audit=yes",
+            )
+
     async def _step(self, name: str, action: Callable[[], Any], timeout_s: float = 30.0) -> None:
         """One step of the clean-up; its failure is noted and stops nothing."""
         try:
@@ -445,6 +469,9 @@ class Run:
             if failure is None and self._load is not None:
                 compare_s = ask_s(deployment.timing) + 30.0
                 await self._step("compare replicas", self._compare_replicas, compare_s)
+                for name in self._members:
+                    keep = partial(self._keep_effects, name)
+                    await self._step(f"what {name} has applied", keep, _EFFECTS_S)
             if (watches := self._watches) is not None:
                 await self._step("processes", lambda: watches.finish(self._meta))
                 await self._step("samples", lambda: watches.last_samples(self._meta))

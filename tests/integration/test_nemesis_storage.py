@@ -3,6 +3,7 @@ a server that does not sync."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,22 @@ def test_it_lands_and_heals(lab: LabInfo, tmp_path: Path, nemesis: Any, scope: s
 
 @pytest.mark.daily
 def test_unsynced_writes_are_lost_and_the_loss_is_found(lab: LabInfo, tmp_path: Path) -> None:
-    options = ("scope=all", "unsafe_no_fsync=true")
+    """By the checker, and by what the members say themselves that they have applied."""
+    options = ("scope=all", "unsafe_no_fsync=true", "audit=true")
     done, fault = run(lab, tmp_path, POWER, *options)
     assert fault["landed"] == "yes", fault
     assert done.exit_code == Exit.FAIL
+    effects = json.loads((done.path / "effects.json").read_text())
+    assert effects["whole"] and set(effects["by_node"]) == {f"n{i}" for i in range(1, 6)}
+    lost = [one["kind"] for one in effects["pairing"]["mismatches"]]
+    assert "acknowledged-without-effect" in lost
+    found = done.verdict.checkers["server-effects"]["anomaly_types"]
+    assert found == ["acknowledged-without-effect"]
 
 
 def test_synced_writes_survive(lab: LabInfo, tmp_path: Path) -> None:
-    done, fault = run(lab, tmp_path, POWER, "scope=all", "lose=majority", "torn=true")
+    options = ("scope=all", "lose=majority", "torn=true", "audit=true")
+    done, fault = run(lab, tmp_path, POWER, *options)
     assert fault["landed"] == "yes", fault
     assert_passed(done)
 

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from clusters.systems.etcd import on_node
 from clusters.systems.etcd.admin import EtcdAdmin, http_date, why_not
 from clusters.systems.etcd.asked import http_get, probe_at
 from clusters.systems.etcd.clients.connection import CLIENT_PORT
+from clusters.systems.etcd.effects import applied
 from clusters.systems.etcd.on_node import (
     DATA,
     HOME,
@@ -36,6 +37,7 @@ from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
 from dstest.core.protocols import (
+    AppliedOrder,
     Clocked,
     LogWords,
     ServerTime,
@@ -305,10 +307,27 @@ class EtcdFiles(EtcdAdmin):
 BINARY: Final = "/usr/bin/etcd"
 
 
-class EtcdDeployment(EtcdFiles, Clocked):
+ANSWER_S: Final = 20.0
+"""A member that says nothing of its changes for so long has no more to say."""
+
+
+class EtcdDeployment(EtcdFiles, Clocked, AppliedOrder):
     """etcd on the nodes of one lab. Its bases, and those of its parts, are what it can do."""
 
     timing = Timing(failover_s=20.0, rejoin_s=15.0)
+
+    @property
+    def audited(self) -> bool:
+        return bool(self.options["audit"])
+
+    async def applied(self, name: str) -> AsyncIterator[bytes]:
+        """A member's changes of its store, of each revision."""
+        stub = self._stub(self.nodes[name])
+        try:
+            async for line in applied(stub, ANSWER_S):
+                yield line
+        finally:
+            await stub.close()
 
     def services(self, node: Node) -> tuple[Service, ...]:
         return (

@@ -26,6 +26,7 @@ from clusters.systems.etcd.clients.connection import (
 )
 from clusters.systems.etcd.clients.raw import RAW_CLIENTS
 from clusters.systems.etcd.deployment import EtcdDeployment
+from clusters.systems.etcd.effects import EtcdEffects
 from clusters.systems.etcd.on_node import HOME, OTHER_BINARY, OTHER_HOME, PEER_PORT
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -33,6 +34,7 @@ from dstest.core.protocols import (
     Client,
     Deployment,
     Endpoint,
+    Journals,
     LogReader,
     LogRecord,
     Option,
@@ -253,6 +255,7 @@ class AnyEtcd(System):
         "initial corruption checking passed; no corruption",
     )
     log_reader: LogReader | None = READER
+    journals = Journals(effects=EtcdEffects())
     log_start = '"starting an etcd server"'
     log_version = r'"etcd-version":"([^"]+)"'
 
@@ -340,6 +343,11 @@ class Etcd(AnyEtcd):
             type=bool, default=False, help="members ask for tokens, and clients have them"
         ),
         "lock_ttl_s": OF_CLIENTS["lock_ttl_s"],
+        "audit": Option(
+            type=bool,
+            default=False,
+            help="at the end members tell all changes, which are held against what clients know",
+        ),
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
         "compaction_batch": Option(
             type=int,

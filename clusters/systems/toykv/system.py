@@ -25,6 +25,7 @@ from clusters.systems.toykv.deployment import (
     ToykvDeployment,
 )
 from clusters.systems.toykv.simulated import SIMULATED
+from dstest.core.op import Op
 from dstest.core.protocols import (
     Asks,
     Definite,
@@ -73,7 +74,7 @@ class ToyEffects:
 
     file = FILE
     first = 1
-    types = frozenset(
+    _types = frozenset(
         {
             *("write", "cas", "inc", "add", "enqueue", "dequeue"),
             *("transfer", "credit", "txn", "send"),
@@ -88,10 +89,18 @@ class ToyEffects:
         "dequeue": "fifo-queue",
     }
 
+    def types_of(self, workload: str) -> frozenset[str]:
+        """The same of every workload."""
+        return self._types
+
+    def asked(self, op: Op) -> Op:
+        """In the same words."""
+        return op
+
     def effect_of(self, record: dict[str, Any]) -> tuple[int, Effect | None]:
         """A line of a server's audit.jsonl."""
         index, name, answer = int(record["index"]), record["op"], record["result"]
-        if name not in self.types:
+        if name not in self._types:
             return index, None
         request = str(record.get("id") or "")
         given = record.get("value")

@@ -8,6 +8,7 @@ from dstest.core.node import Lab
 from dstest.core.protocols.capabilities import (
     REFUSED,
     UNANSWERED,
+    AppliedOrder,
     Clocked,
     DataDir,
     Divergence,
@@ -111,6 +112,7 @@ __all__ = [
     "UNANSWERED",
     "Administers",
     "Answer",
+    "AppliedOrder",
     "Asks",
     "Attached",
     "Caution",

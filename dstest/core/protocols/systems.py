@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 import msgspec
 
 from dstest.core.node import heard_at
+from dstest.core.op import Op
 
 EndpointKind = Literal["any", "primary", "replica", "proxy", "seed"]
 PINNED_KINDS: Final[frozenset[EndpointKind]] = frozenset({"any", "primary", "replica"})
@@ -404,11 +405,12 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 @runtime_checkable
 class EffectLog(Protocol):
     """`file` is the name of the file among a member's logs, a JSON object per line, `first` the
-    place of the first entry in the order of all. `types` are the operations whose effects stand in
-    it, with all that was asked; reads need not. `objects` has by type the object in plain Python
-    (`checkers.second.objects`) that does such operations again. `effect_of` reads a line: the
-    place, and None for an entry that no client asked for. ValueError, KeyError or TypeError for
-    what is no such line.
+    place of the first entry in the order of all. `types_of` has the operations of a workload whose
+    effects stand in it, with all that was asked; reads need not. `asked` is an operation in the
+    words of its effect, and with `fail` if it was told that it has none. `objects` has by type the
+    object in plain Python (`checkers.second.objects`) that does such operations again. `effect_of`
+    reads a line: the place, and None for an entry that no client asked for. ValueError, KeyError
+    or TypeError for what is no such line.
 
     A member writes an effect down before it answers, and one that it has kept on disk again when it
     starts: otherwise an effect that is missing at the end of the order would prove nothing.
@@ -416,8 +418,11 @@ class EffectLog(Protocol):
 
     file: str
     first: int
-    types: frozenset[str]
     objects: Mapping[str, str]
+
+    def types_of(self, workload: str) -> frozenset[str]: ...
+
+    def asked(self, op: Op) -> Op: ...
 
     def effect_of(self, record: dict[str, Any]) -> tuple[int, Effect | None]: ...
 
