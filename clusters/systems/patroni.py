@@ -19,6 +19,7 @@ from clusters.systems.etcd.system import READER as ETCD_LINES
 from clusters.systems.etcd.system import Etcd
 from clusters.systems.postgresql import (
     CONNECTIONS_MAX,
+    OPTIONS,
     PORT,
     Postgresql,
     PostgresqlClient,
@@ -221,7 +222,7 @@ class Patroni(Postgresql):
     members_most = None
     clients = clients_on(PatroniClient)
     options: Mapping[str, Option] = {
-        **Postgresql.options,
+        **OPTIONS,
         "replication": Option(
             type=str,
             default="asynchronous",

@@ -4,7 +4,7 @@ application are."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from signal import SIGINT
 from typing import Any, Final
 
@@ -19,10 +19,22 @@ from clusters.sql import (
     clients_on,
 )
 from clusters.supervise import FramedRequests, SupervisedSystem
+from clusters.supervise.applied import AUDIT
 from clusters.supervise.log_lines import POSTGRESQL_LINES
 from clusters.supervise.system import POSTGRESQL
+from clusters.systems.postgresql_audit import BEGIN, NEXT, PostgresqlEffects, lines
 from dstest.core.node import Node
-from dstest.core.protocols import Ending, Endpoint, LogReader, LogWords, Option, Probe, Service
+from dstest.core.protocols import (
+    AppliedOrder,
+    Ending,
+    Endpoint,
+    Journals,
+    LogReader,
+    LogWords,
+    Option,
+    Probe,
+    Service,
+)
 
 HOME: Final = "/opt/postgresql"
 DATA: Final = f"{HOME}/data"
@@ -151,6 +163,37 @@ class PostgresqlDeployment(ChangingSchema):
         return await connect(node.info.address, PORT, wait_s, "read-committed")
 
 
+class AuditedPostgresql(PostgresqlDeployment, AppliedOrder):
+    """One server, which tells in the end what it has committed."""
+
+    @property
+    def audited(self) -> bool:
+        return bool(self.options["audit"])
+
+    def settings(self, node: Node) -> dict[str, Any]:
+        """Parameters of the server."""
+        more = {"wal_level": "logical"} if self.audited else {}
+        return {**super().settings(node), **more}
+
+    async def arrange(self) -> None:
+        """Make the tables; from then on changes are kept."""
+        await super().arrange()
+        if self.audited:
+            await self.ask(await self.writer(), BEGIN)
+
+    async def applied(self, name: str) -> AsyncIterator[bytes]:
+        """A line for each commit of clients."""
+        link = await self.connection(self.nodes[name], self.timing.answer_s)
+        number = 0
+        try:
+            while rows := await link.rows(NEXT):
+                told, number = lines([str(row[0]) for row in rows], number)
+                for line in told:
+                    yield line
+        finally:
+            await link.aclose()
+
+
 class PostgresqlRequests(FramedRequests):
     """Queries, and the ends of extended ones (PostgreSQL, Message Formats)."""
 
@@ -200,33 +243,38 @@ class PostgresqlClient(SqlClient):
         return code if code in REFUSED else None
 
 
+OPTIONS: Final[Mapping[str, Option]] = {
+    **SQL_OPTIONS,
+    "major": Option(
+        type=int,
+        default=15,
+        least=10,
+        most=99,
+        help="whose programs run; with a --system-version of another major version, that one",
+    ),
+    "fsync": Option(
+        type=str, default="on", choices=("on", "off"), help="off: a power cut may lose data"
+    ),
+    "synchronous_commit": Option(
+        type=str,
+        default="on",
+        choices=("on", "off"),
+        help="off: a commit is acknowledged before it is on disk",
+    ),
+}
+"""Of a server, whoever leads it."""
+
+
 class Postgresql(SupervisedSystem):
     name = "postgresql"
     doc = "PostgreSQL 15 from Debian on one node; transactions at a level of your choice"
     packages: tuple[str, ...] = ("postgresql-15",)
     services: tuple[str, ...] = ("postgresql",)
-    deployment = PostgresqlDeployment
+    deployment: type[PostgresqlDeployment] = AuditedPostgresql
+    journals = Journals(effects=PostgresqlEffects())
     client_packages = ("asyncpg",)
     clients = clients_on(PostgresqlClient)
-    options: Mapping[str, Option] = {
-        **SQL_OPTIONS,
-        "major": Option(
-            type=int,
-            default=15,
-            least=10,
-            most=99,
-            help="whose programs run; with a --system-version of another major version, that one",
-        ),
-        "fsync": Option(
-            type=str, default="on", choices=("on", "off"), help="off: a power cut may lose data"
-        ),
-        "synchronous_commit": Option(
-            type=str,
-            default="on",
-            choices=("on", "off"),
-            help="off: a commit is acknowledged before it is on disk",
-        ),
-    }
+    options: Mapping[str, Option] = {**OPTIONS, "audit": AUDIT}
     definite_errors = {
         ROLLED_BACK: "PostgreSQL, COMMIT: a failed transaction is rolled back, and says ROLLBACK",
         **REFUSED,

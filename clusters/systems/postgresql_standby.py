@@ -16,6 +16,7 @@ from clusters.sql import clients_on
 from clusters.systems.postgresql import (
     DATA,
     HOME,
+    OPTIONS,
     PORT,
     Postgresql,
     PostgresqlClient,
@@ -131,10 +132,8 @@ class PostgresqlStandby(Postgresql):
     clients = clients_on(StandbyClient)
     log_harmless = (*Postgresql.log_harmless, *CUT_OFF)
     options = {
-        **Postgresql.options,
-        "isolation": msgspec.structs.replace(
-            Postgresql.options["isolation"], default="repeatable-read"
-        ),
+        **OPTIONS,
+        "isolation": msgspec.structs.replace(OPTIONS["isolation"], default="repeatable-read"),
     }
 
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from clusters.supervise.applied import ValuesApplied
 from clusters.systems.etcd.clients.connection import ROOT, Stub
 from clusters.systems.etcd.wire import message
 from dstest.core.errors import LabError
-from dstest.core.op import Op
 from dstest.core.protocols import Effect
 
 FILE: Final = "revisions.jsonl"
@@ -38,33 +38,17 @@ OURS: Final = frozenset({"bit-flip"})
 """Names that nemeses write, and no register has."""
 
 
-class EtcdEffects:
-    """Puts of registers, sets and watched keys. What other workloads do is not told apart."""
+class EtcdEffects(ValuesApplied):
+    """Puts of registers, sets and watched keys."""
 
     file = FILE
     first = _FIRST
-    objects: Mapping[str, str] = {"write": "register", "add": "set"}
 
     def __init__(self, root: str = ROOT) -> None:
         self._root = f"{root}/"
 
     def types_of(self, workload: str) -> frozenset[str]:
-        """The operations of a workload whose effects stand in it."""
-        types = {
-            "register": {"write", "cas"},
-            "cas-register": {"write", "cas"},
-            "set": {"add"},
-            "watch": {"write"},
-        }
-        return frozenset(types.get(workload, ()))
-
-    def asked(self, op: Op) -> Op:
-        """A compare-and-set as the write that it comes to; one that was answered with false has
-        failed."""
-        if op.op_type != "cas":
-            return op
-        error = "unequal" if op.output is False else op.error
-        return msgspec.structs.replace(op, op_type="write", input=op.input[1], error=error)
+        return frozenset({"write"}) if workload == "watch" else super().types_of(workload)
 
     def effect_of(self, record: dict[str, Any]) -> tuple[int, Effect | None]:
         """A line: its revision, and the put."""

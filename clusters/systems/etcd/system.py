@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.supervise.applied import AUDIT
 from clusters.supervise.attached import OPTIONS as ATTACHED
 from clusters.supervise.system import ETCD, MEMBERS, first_members, residues
 from clusters.systems.etcd import on_node
@@ -343,11 +344,7 @@ class Etcd(AnyEtcd):
             type=bool, default=False, help="members ask for tokens, and clients have them"
         ),
         "lock_ttl_s": OF_CLIENTS["lock_ttl_s"],
-        "audit": Option(
-            type=bool,
-            default=False,
-            help="at the end members tell all changes, which are held against what clients know",
-        ),
+        "audit": AUDIT,
         "unsafe_no_fsync": Option(type=bool, default=False, help="never fsync the log"),
         "compaction_batch": Option(
             type=int,
