@@ -23,10 +23,10 @@ from clusters.systems.postgresql import (
     PORT,
     Postgresql,
     PostgresqlClient,
-    connect,
     programs,
 )
 from clusters.systems.postgresql_standby import CUT_OFF, Streaming
+from clusters.systems.postgresql_wire import connect
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Ending,

@@ -8,7 +8,7 @@ import pytest
 
 from clusters.systems.mariadb import MariadbRequests
 from clusters.systems.nats.system import NatsRequests
-from clusters.systems.postgresql import SSL_ASKED, PostgresqlRequests
+from clusters.systems.postgresql_wire import SSL_ASKED, PostgresqlRequests
 from clusters.systems.rabbitmq.system import HELLO, AmqpRequests
 from clusters.systems.zookeeper.system import ZookeeperRequests
 

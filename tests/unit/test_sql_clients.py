@@ -14,8 +14,9 @@ from clusters.sql import SqlClient, clients_on
 from clusters.sql.clients import schema, table_of
 from clusters.systems.galera import GaleraClient
 from clusters.systems.mariadb import DIALECT as MARIADB
-from clusters.systems.postgresql import DIALECT, PostgresqlClient, number_marks
+from clusters.systems.postgresql import DIALECT, PostgresqlClient
 from clusters.systems.postgresql import SYSTEM as POSTGRESQL
+from clusters.systems.postgresql_wire import number_marks
 from dstest.core.protocols import Definite, Endpoint, Indefinite, OpDraft
 
 AT = Endpoint(node="n1", address="10.0.0.1", port=1)
