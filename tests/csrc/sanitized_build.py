@@ -24,6 +24,8 @@ FLAGS = (
     *("-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
 )
 
+INCLUDE = re.compile(r'^ *# *include "([^"]+)"', re.MULTILINE)
+
 
 class SanitizedBuild:
     """Makes programs; `objects` is a folder for what was compiled before."""
@@ -31,7 +33,7 @@ class SanitizedBuild:
     def __init__(self, compiler: str, objects: Path) -> None:
         self._compiler = compiler
         self._objects = objects
-        self._headers = "".join(p.read_text() for f in (CSRC, HERE) for p in f.rglob("*.h"))
+        self._texts: dict[Path, str] = {}
 
     def program(
         self,
@@ -54,13 +56,27 @@ class SanitizedBuild:
         self._run([*FLAGS, *made, *link, "-o", path])
         return path
 
+    def _read(self, source: Path) -> str:
+        """A file with all that it includes."""
+        if source not in self._texts:
+            found, waiting = dict[Path, str](), [source]
+            while waiting:
+                path = waiting.pop().resolve()
+                if path not in found:
+                    found[path] = path.read_text()
+                    for name in INCLUDE.findall(found[path]):
+                        places = (folder / name for folder in (path.parent, CSRC))
+                        waiting.append(next(place for place in places if place.is_file()))
+            self._texts[source] = "".join(found[path] for path in sorted(found))
+        return self._texts[source]
+
     def _that_matter(self, source: Path, defines: Sequence[str]) -> list[str]:
-        text = self._headers + source.read_text()
+        text = self._read(source)
         names = {one: one.removeprefix("-D").partition("=")[0] for one in defines}
         return [one for one, name in names.items() if re.search(rf"\b{name}\b", text)]
 
     def _object(self, source: Path, defines: Sequence[str]) -> Path:
-        text = self._headers + source.read_text()
+        text = self._read(source)
         key = hashlib.sha256("\0".join([str(source), text, *defines]).encode()).hexdigest()[:16]
         made = self._objects / f"{source.stem}-{key}.o"
         if not made.exists():
