@@ -196,11 +196,12 @@ def heard_by(text: str) -> dict[int, set[tuple[str, int]]]:
 
 
 def masked(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The arguments as they may be kept: without what a flag of that name gives as a secret."""
+    """The arguments as they may be kept: without what a flag or variable of such a name gives."""
     found, hide = [], False
     for word in arguments:
         flag, equals, _ = word.partition("=")
-        secret = flag.startswith("-") and bool(_SECRET.search(flag))
+        named = flag.startswith("-") or (equals and " " not in flag)
+        secret = bool(named and _SECRET.search(flag))
         inside = _SECRET_WITHIN.sub(r"\1***", word) if " " in word else word  # of `sh -c`
         found.append("***" if hide else f"{flag}=***" if secret and equals else inside)
         hide = secret and not equals
@@ -369,8 +370,8 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         by = f" that fits {' '.join(asked)}" if asked else f" (no {self.program} listens)"
         return LabError(
             f"{node.name}: there is no {what}{by}; nothing was touched",
-            remedy="start it there; or -o client_port=, -o unit= or -o process=, where its program"
-            f" is not called {self.program}",
+            remedy=f"start it there; or -o process=TEXT of its command line, where its program is"
+            f" not called {self.program}",
         )
 
     def _ports(self, node: Node, one: Candidate) -> set[int]:
@@ -528,8 +529,9 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         port, what the command that was given starts, in no session of ours."""
         port, unit = self._servers[name].port, self._unit_to_start(name)
         if unit:
-            begin = f"systemctl reset-failed {unit} 2>/dev/null; systemctl start --no-block {unit}"
-            return ["sh", "-c", begin]
+            quoted = shlex.quote(unit)  # a name may have what a shell reads, as `a\x2db.service`
+            begin = f"systemctl reset-failed {quoted} 2>/dev/null; systemctl start --no-block"
+            return ["sh", "-c", f"{begin} {quoted}"]
         script = f"""\
 {_AT}[ -z "$(at {port} "$0")" ] || exit 0
 scope=

@@ -305,12 +305,18 @@ class _Point(Source):
         return "; ".join(filter(None, found))
 
     async def _arm(self, name: str, steps: Sequence[aim.Step], then: str) -> str:
+        """Why it is not armed there. An error is no exception: who is armed meanwhile on another
+        member would not be waited for, and would not be let go."""
         node = self._ctx.node(name)
-        seen = await aim.sight(node, self._pids[name], steps)
-        if isinstance(seen, str):
-            return f"{name}: {seen}"
-        self.armed_ns[name] = clock.monotonic_ns()
-        await aim.start(node, aim.spec_of(seen, steps, hit=self._wanted.hit, times=1, then=then))
+        try:
+            seen = await aim.sight(node, self._pids[name], steps)
+            if isinstance(seen, str):
+                return f"{name}: {seen}"
+            spec = aim.spec_of(seen, steps, hit=self._wanted.hit, times=1, then=then)
+            self.armed_ns[name] = clock.monotonic_ns()
+            await aim.start(node, spec)
+        except LabError as error:
+            return error.message
         return ""
 
     async def look(self) -> Came:
@@ -358,7 +364,7 @@ class _LogLine(Source):
         pattern, reach_s = self._wanted.at.removeprefix(LOG), self._wanted.reach_s
         words = ["python3", _FOLLOWER, _GUARD, str(reach_s), str(self._wanted.hit), pattern]
         argv = [*words, *self._files[name]]
-        done = await self._ctx.node(name).run(argv, timeout_s=reach_s + _SLACK_S, check=False)
+        done = await self._ctx.node(name).run(argv, timeout_s=reach_s + _SLACK_S)
         return str(json.loads(done.stdout or '""'))
 
     async def look(self) -> Came:

@@ -274,15 +274,18 @@ class Aimed(ProcessFault):
             details = AimedDetails.of(with_facts(record, facts))
         then, times = _action(details)
 
-        async def one(name: str) -> aim.AimStatus:
+        async def one(name: str) -> str:
             seen = msgspec.convert(details.sights[name], aim.Sight)
             spec = aim.spec_of(seen, details.steps, hit=details.hit, times=times, then=then)
-            return await aim.start(ctx.node(name), spec)
+            try:
+                await aim.start(ctx.node(name), spec)
+            except LabError as error:
+                return f"not armed: {error.message}"
+            return ""
 
-        try:
-            await asyncio.gather(*map(one, details.aimed_at))
-        except LabError as error:
-            raise ApplyFailed([f"not armed: {error.message}"], facts) from None
+        whys = await asyncio.gather(*map(one, details.aimed_at))
+        if any(whys):
+            raise ApplyFailed([*filter(None, whys)], facts)
         return facts
 
     def _remember(self, record: LandingRecord, names: Sequence[str]) -> None:

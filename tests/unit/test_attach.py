@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -225,6 +226,8 @@ def test_a_process_whose_program_was_replaced_or_that_has_no_arguments() -> None
 
 def test_secrets_among_arguments_are_not_kept() -> None:
     given = ["kv", "--password=hunter2", "--auth-token", "abc", "--name", "passive", "-x"]
+    words = masked(("java", "DB_PASSWORD=hunter2", "x", "trustStore=/etc/secrets/x"))
+    assert words == ("java", "DB_PASSWORD=***", "x", "trustStore=/etc/secrets/x")
     shell = masked(("sh", "-c", "etcd --password hunter2 --basic-auth=root:pw"))
     assert shell == ("sh", "-c", "etcd --password *** --basic-auth=***")
     assert masked(given) == ("kv", "--password=***", "--auth-token", "***", "--name", "passive",
@@ -251,6 +254,20 @@ def test_only_faults_that_spare_servers_are_planned() -> None:
             resolve(spec(nemesis=name), [])
     for name in ("membership", "disk-full", "bit-rot", "clock", "restart", "backup", "memory"):
         assert name in injecting - spared
+
+
+def test_a_unit_whose_name_the_shell_would_read_is_started_as_it_is_called() -> None:
+    unit = r"etcd-\x2d$HOME.service"
+    made = looked(Machine("n1", etcd_at(7, "*:2400", unit=unit)))
+    script = f'systemctl() {{ echo "$@"; }}\n{made.restart_command("n1")[2]}'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"reset-failed {unit}", f"start --no-block {unit}"]
+
+
+@pytest.mark.parametrize("at", ["function:a", "syscall:fsync", "log:became leader"])
+def test_no_fault_waits_for_a_moment_of_a_server_that_others_run(at: str) -> None:
+    with pytest.raises(ConfigError, match=r"partition\.at=.*: --attach: .* others have started"):
+        resolve(spec(), [f"partition.at={at}"])
 
 
 def test_what_cannot_be_attached_to() -> None:
@@ -320,8 +337,6 @@ def test_all_members_of_one_cluster_are_on_the_nodes() -> None:
 
 
 def test_scripts_are_for_any_shell(tmp_path: Any) -> None:
-    import subprocess
-
     for name in ("_DETAILS", "_PROCESSES", "_SIGNAL", "_KILL"):
         path = tmp_path / name
         path.write_text(getattr(attached, name))

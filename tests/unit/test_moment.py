@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from dstest.core import clock
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.run_record import RunSpec
@@ -79,7 +79,8 @@ def test_only_faults_of_that_nemesis_wait() -> None:
 class Node:
     """Keeps its leases, and may be gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "n1") -> None:
+        self.name = name
         self.leases: list[str] = []
 
     async def arm_lease(self, lease: str, commands: Any, *, ttl_s: float) -> None:
@@ -174,6 +175,42 @@ def test_a_schedule_says_no_moment_that_options_could_not(change: dict[str, Any]
     plan = FaultPlan(fault_id="f1", nemesis="kill", start_ns=0, duration_ns=1, facts=facts)
     with pytest.raises(ConfigError):
         moment.planned(plan)
+
+
+def test_what_was_being_armed_when_another_member_failed_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    traced: set[str] = set()
+
+    async def nothing(*_: Any) -> Any:
+        return SimpleNamespace()
+
+    async def start(node: Any, _: str) -> None:
+        if node.name == "n1":
+            raise LabError("n1: the program is not traced")
+        await asyncio.sleep(0.05)
+        traced.add(node.name)
+
+    async def stop(node: Any) -> None:
+        traced.discard(node.name)
+
+    async def served(_: Any) -> Any:
+        return {name: [SimpleNamespace(pid=7)] for name in nodes}
+
+    for name, fake in {"install": nothing, "sight": nothing, "start": start, "stop": stop}.items():
+        monkeypatch.setattr(moment.aim, name, fake)
+    monkeypatch.setattr(moment.aim, "spec_of", lambda *_, **__: "")
+    monkeypatch.setattr(moment, "running", served)
+    nodes = {name: Node(name) for name in ("n1", "n2")}
+    ctx: Any = SimpleNamespace(nodes=nodes, node=nodes.__getitem__)
+
+    async def go() -> LandingRecord:
+        record = await Moment(ctx, Wanted(at="function:a", on="all")).come(RECORD)
+        await asyncio.sleep(0.1)
+        return record
+
+    assert asyncio.run(go()).notes == ["nothing was injected: n1: the program is not traced"]
+    assert traced == set()
 
 
 def test_of_what_is_not_held_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
