@@ -312,11 +312,9 @@ class Aimed(ProcessFault):
         if record.notes or details.drawn or not details.unmet or details.fired:
             return record
         counts = await counts_around(ctx, record)
-        step = details.steps[max(row["step"] for row in details.reached.values())]
-        met = own_hits(step, counts)
-        self._remember(record, [n for n in counts if not met[n]])
+        self._remember(record, [n for n, hits in own_hits(details, counts).items() if not hits])
         record = with_facts(record, {"counts": msgspec.to_builtins(counts)})
-        return msgspec.structs.replace(record, notes=[unmet_note(record, counts)])
+        return msgspec.structs.replace(record, notes=[unmet_note(details, counts)])
 
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """None where the point was not reached: nothing was done that could show."""

@@ -30,7 +30,7 @@ from nemeses.network.partition import NEMESIS as PARTITION
 from nemeses.none import NEMESIS as NONE
 from nemeses.process.aimed import NEMESIS as AIMED
 from nemeses.process.kill import NEMESIS as KILL
-from nemeses.tools import agent_log
+from nemeses.tools import agent_log, aim
 
 
 def values(at: str, **more: Any) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def test_what_was_being_armed_when_another_member_failed_is_let_go(
         return {name: [SimpleNamespace(pid=7)] for name in nodes}
 
     for name, fake in {"install": nothing, "sight": nothing, "start": start, "stop": stop}.items():
-        monkeypatch.setattr(moment.aim, name, fake)
-    monkeypatch.setattr(moment.aim, "spec_of", lambda *_, **__: "")
+        monkeypatch.setattr(aim, name, fake)
+    monkeypatch.setattr(aim, "spec_of", lambda *_, **__: "")
     monkeypatch.setattr(moment, "running", served)
     nodes = {name: Node(name) for name in ("n1", "n2")}
     ctx: Any = SimpleNamespace(nodes=nodes, node=nodes.__getitem__)
