@@ -30,6 +30,7 @@ from dstest.core.protocols import (
     LogFiles,
     Option,
     Pause,
+    Probe,
     Process,
     Processes,
     Restartable,
@@ -42,6 +43,10 @@ ACT_S: Final = 20.0
 POLL_S: Final = 0.2
 SHOWN: Final = 160
 """Characters of a command line, where a server is named."""
+
+BEFORE_A_RUN: Final = (
+    "a cluster has to be well before a run; TLS, users and authentication are not supported"
+)
 
 PREFIX: Final = "/dstest-run-"
 """How the keys of such runs begin, before what tells one run from another."""
@@ -240,11 +245,13 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
     """Base of deployments of servers that run already; one server on each node.
 
     A subclass says `program`, the name of the file that servers run, and `service`, and implements
-    `serves`, `probe_at`, `healthy`, `version` and `take_away`; `check` may refuse what was found.
+    what is abstract; `check` may refuse what was found.
     """
 
     program: ClassVar[str]
     service: ClassVar[str]
+    unwell: ClassVar[str]
+    """What a member does not do that is not `healthy`, as `answers no request`."""
 
     def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
         super().__init__(nodes, options)
@@ -259,8 +266,8 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         """Is this the port of such a server, at which clients ask it?"""
 
     @abc.abstractmethod
-    def service_at(self, server: RunningServer) -> Service:
-        """The server as a service: its name, how it is probed, where clients go."""
+    def probe_at(self, port: int) -> Probe:
+        """How a server is asked at that port whether it is there."""
 
     @abc.abstractmethod
     async def healthy(self) -> dict[str, bool]:
@@ -319,6 +326,11 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             for name, server in found.items()
         }
         await self.check()
+        healthy = await self.healthy()
+        if sick := sorted(name for name, well in healthy.items() if not well):
+            raise LabError(
+                f"{', '.join(sick)} {self.unwell}; nothing was touched", remedy=BEFORE_A_RUN
+            )
         self._unrestartable = {
             name: why for name, why in (await self.each(list(found), self._stuck)).items() if why
         }
@@ -435,9 +447,17 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         return dict.fromkeys((Kill.__name__, Restartable.__name__), why) if rows else {}
 
     def services(self, node: Node) -> Sequence[Service]:
-        service = self.service_at(self._servers[node.name])
-        probe = msgspec.structs.replace(service.probe, at=tuple(self.addresses(node.name)))
-        return [msgspec.structs.replace(service, probe=probe)]
+        server = self._servers[node.name]
+        probe = self.probe_at(server.port)
+        return [
+            Service(
+                name=self.service,
+                argv=server.arguments,
+                probe=msgspec.structs.replace(probe, at=tuple(self.addresses(node.name))),
+                log="",
+                ports={"client": server.port},
+            )
+        ]
 
     def endpoints(self) -> list[Endpoint]:
         """As of any deployment, with the keys that clients may use."""

@@ -20,7 +20,7 @@ from dstest.core import registry
 from dstest.core.attach import system_of
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed, NodeInfo
-from dstest.core.protocols import FaultPlan, Probe, RunningServer, Service
+from dstest.core.protocols import FaultPlan, Probe, RunningServer
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.run_words import command_of
 from dstest.runner.plugins import resolve
@@ -77,16 +77,17 @@ class Asked(AttachedDeployment):
 
     program = "etcd"
     service = "etcd"
+    unwell = "is ill"
+    well = True
 
     async def serves(self, node: Any, port: int) -> bool:
         return port % 2 == 0
 
-    def service_at(self, server: RunningServer) -> Service:
-        return Service(name="etcd", argv=server.arguments, probe=Probe(server.port), log="",
-                       ports={"client": server.port})  # fmt: skip
+    def probe_at(self, port: int) -> Probe:
+        return Probe(port)
 
     async def healthy(self) -> dict[str, bool]:
-        return dict.fromkeys(self.nodes, True)
+        return dict.fromkeys(self.nodes, self.well)
 
     async def version_at(self, name: str) -> str:
         return "3.4.23" if name != "n2" else "3.5.0"
@@ -119,6 +120,12 @@ def test_a_server_is_found_by_its_program_and_the_port_that_answers() -> None:
     assert end.prefix.startswith("/dstest-run-")
     assert end.prefix != looked(Machine("n1", ours)).endpoints()[0].prefix
     assert made.log_files() == {"n1": []}
+
+
+def test_a_cluster_that_is_not_well_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Asked, "well", False)
+    with pytest.raises(LabError, match="n1 is ill; nothing was touched"):
+        looked(Machine("n1", etcd_at(7, "*:2400")))
 
 
 def test_where_none_or_two_could_be_meant_nothing_is_touched() -> None:

@@ -8,15 +8,15 @@ import asyncio
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from clusters.supervise.attached import PREFIX, AttachedDeployment
-from clusters.systems.etcd.asked import EtcdAsked, http_get, probe_at
+from clusters.supervise.attached import BEFORE_A_RUN, PREFIX, AttachedDeployment
+from clusters.systems.etcd.asked import EtcdAsked, http_get
 from clusters.systems.etcd.clients.connection import Stub
 from clusters.systems.etcd.on_node import SERVICE
 from clusters.systems.etcd.wire import after_prefix, message
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import Linked, RunningServer, Service
+from dstest.core.protocols import Linked
 
 ASK_S: Final = 2.0
 CLEAR_S: Final = 10.0
@@ -28,21 +28,13 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
 
     program = "etcd"
     service = SERVICE
+    unwell = "answers no linearizable read"
 
     def links(self) -> list[tuple[str, str]] | None:
         return None
 
     def port_at(self, node: Node) -> int:
         return self._servers[node.name].port
-
-    def service_at(self, server: RunningServer) -> Service:
-        return Service(
-            name=SERVICE,
-            argv=server.arguments,
-            probe=probe_at(server.port),
-            log="",
-            ports={"client": server.port},
-        )
 
     async def serves(self, node: Node, port: int) -> bool:
         """The port of metrics knows no gRPC, that of peers has no page about health."""
@@ -65,7 +57,7 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         if status is None:
             raise LabError(
                 f"{name}: {self.found()[name].program} does not say its version",
-                remedy="a cluster has to be well before a run",
+                remedy=BEFORE_A_RUN,
             )
         return str(status.version)
 
@@ -75,7 +67,7 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         if mute := sorted(name for name, answer in listed.items() if answer is None):
             raise LabError(
                 f"{', '.join(mute)} does not list the members of its cluster; nothing was touched",
-                remedy="a cluster has to be well before a run; users and TLS are not supported",
+                remedy=BEFORE_A_RUN,
             )
         clusters = {answer.header.cluster_id for answer in listed.values()}
         if len(clusters) > 1:
@@ -102,12 +94,6 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
                 "; ".join(f"{name}: {', '.join(said)}" for name, said in alarms.items())
                 + "; nothing was touched",
                 remedy="`etcdctl alarm list`: a cluster has to be well before a run",
-            )
-        answers = await self.healthy()
-        if sick := sorted(name for name, well in answers.items() if not well):
-            raise LabError(
-                f"{', '.join(sick)} answers no linearizable read; nothing was touched",
-                remedy="a cluster has to be well before a run; users and TLS are not supported",
             )
         await self.leaders()
 

@@ -298,13 +298,9 @@ class RunningEtcd(AnyEtcd):
     """etcd that runs already: it has no files of ours, and its logs are its own."""
 
     doc = "etcd that runs already, gRPC v3 API without TLS and users"
-    packages: tuple[str, ...] = ()
     deployment: type[Deployment] = AttachedEtcd
     capabilities = frozenset(CLIENTS) - {"revisions"}  # which compacts the history of all keys
     client_port = 0
-    residues: tuple[Residue, ...] = ()
-    homes: tuple[str, ...] = ()
-    asks: tuple[Asks, ...] = ()
     options: Mapping[str, Option] = {**ATTACHED, **OF_CLIENTS}
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> AttachedEtcd:
