@@ -138,7 +138,7 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
     """All logs that were kept of the nodes; nothing where there is no such folder. What is an alarm
     is what it is to the judge: `system` says what its own alarms are, and what only looks so."""
     traits = _traits_of(system)
-    texts = tuple(traits.log_alarms), tuple(traits.log_harmless)
+    texts = traits.logs.alarms, traits.logs.harmless
     found = []
     for node, path in _files(run):
         if path.name in traits.journals.names:

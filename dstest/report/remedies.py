@@ -500,8 +500,8 @@ def _counts(run: _Run) -> str:
 
 def _harmless(run: _Run) -> str:
     return (
-        "What a healthy server logs like that, log_harmless of the system names: a text of the"
-        " line, or of the exception in which a traceback ends."
+        "What a healthy server logs like that, `harmless` in the system's `logs` names: a text of"
+        " the line, or of the exception in which a traceback ends."
     )
 
 

@@ -39,6 +39,7 @@ from dstest.core.protocols import (
     Reading,
     Relaxation,
     System,
+    SystemLogs,
 )
 from dstest.core.protocols.systems import Topic, Vote
 from dstest.core.residue import Residue
@@ -245,16 +246,18 @@ class AnyEtcd(System):
         ),
     )
     cautions = ETCD
-    log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
-    log_harmless: tuple[str, ...] = (
-        '"initial-corrupt-check"',
-        '"corrupt-check-time-interval"',
-        "starting initial corruption check",
-        "initial corruption checking passed; no corruption",
+    logs = SystemLogs(
+        alarms=("cannot be repaired", "panic:", '"level":"fatal"'),
+        harmless=(
+            '"initial-corrupt-check"',
+            '"corrupt-check-time-interval"',
+            "starting initial corruption check",
+            "initial corruption checking passed; no corruption",
+        ),
+        start='"starting an etcd server"',
+        version=r'"etcd-version":"([^"]+)"',
+        reader=READER,
     )
-    log_reader: LogReader | None = READER
-    log_start = '"starting an etcd server"'
-    log_version = r'"etcd-version":"([^"]+)"'
 
     def request_counter(self) -> Http2Requests:
         """Counts calls on the wire."""

@@ -77,6 +77,7 @@ from dstest.core.protocols.systems import (
     Relaxation,
     RunningServer,
     Service,
+    SystemLogs,
     Timing,
 )
 from dstest.core.protocols.workloads import (
@@ -183,6 +184,7 @@ __all__ = [
     "Store",
     "Supervised",
     "System",
+    "SystemLogs",
     "Tapped",
     "Ticking",
     "Ticks",

@@ -86,7 +86,7 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         windows,
         addresses,
         named=True,
-        harmless=traits.log_harmless,
+        harmless=traits.logs.harmless,
         served=traits.conflict_errors | traits.malformed_errors,
     )
     effects, beside = traits.journals.effects, sorted(traits.journals.names)
@@ -100,7 +100,7 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         sources=sources,
         scene=scene,
         clocks=clocks,
-        reader=traits.log_reader,
+        reader=traits.logs.reader,
         extra=Extra(
             _beside(run, scene, effects),
             _lines(run, meta, scene, traits),
@@ -123,7 +123,7 @@ def _beside(run: RunDir, scene: Scene, effects: EffectLog | None) -> list[str]:
 def _lines(run: RunDir, meta: RunMeta, scene: Scene, traits: System) -> Iterator[Line]:
     if (run.path / EVENTS).is_file():
         yield from lines_of_simulation(
-            run.path / EVENTS, meta.origin_ns or 0, scene, traits.log_reader
+            run.path / EVENTS, meta.origin_ns or 0, scene, traits.logs.reader
         )
     if (effects := traits.journals.effects) is not None:
         for node in scene.declared:

@@ -408,7 +408,7 @@ LINES: Final = Need(
 VOTES: Final = Need(
     "votes",
     "lines that tell of votes",
-    "a `log_reader` of the system that knows votes",
+    "a reader in `logs` of the system that knows votes",
     _votes,
     lost=_lines_lost,
     of_files="logs that tell of votes: --system, or --pattern",
@@ -416,7 +416,7 @@ VOTES: Final = Need(
 ROLES: Final = Need(
     "roles",
     "lines that tell whether a server is a primary",
-    "a `log_reader` of the system that knows roles",
+    "a reader in `logs` of the system that knows roles",
     _roles,
     lost=_lines_lost,
     of_files="logs that tell of roles: --system",
