@@ -20,13 +20,14 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _HOME: Final = re.compile(r"/opt/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
-_BASES: Final[Mapping[str, type]] = {
+BASES: Final[Mapping[str, type]] = {
     "labs": Lab,
     "systems": System,
     "workloads": Workload,
     "nemeses": Nemesis,
     "checkers": Checker,
 }
+"""By group of plug-ins."""
 
 _ASKED_LATER: Final = frozenset({"deployment", "requires"})
 """Whoever does not say these is listed, and refused with the reason where a run is planned."""
@@ -49,7 +50,7 @@ def require_name(name: Any, of: str) -> None:
 
 def require_plugin(group: str, plugin: Any, of: str) -> None:
     """Raises ConfigError where this is no plug-in of the group; `of` is where it comes from."""
-    base = _BASES[group]
+    base = BASES[group]
     if isinstance(plugin, type):
         raise ConfigError(
             f"{of} is the class {plugin.__name__}, not an object of it",

@@ -154,11 +154,8 @@ class _Run(NamedTuple):
     @property
     def lab(self) -> Lab:
         """What its lab says of itself."""
-        try:
-            found: Lab = registry.load("labs", self.spec["lab"])
-            return found
-        except (ConfigError, KeyError):
-            return Lab()
+        found: Lab = registry.known("labs", self.spec.get("lab"))
+        return found
 
     def on_nodes(self, **changes: Any) -> str:
         """As `command`, where its nodes were simulated on some that are not."""

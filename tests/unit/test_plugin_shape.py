@@ -14,7 +14,7 @@ from clusters.supervise import Durable, FullMesh, SupervisedSystem
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import is_protocol, members_of, missing
-from dstest.core.plugin_shape import _MOVED, require_name
+from dstest.core.plugin_shape import _MOVED, BASES, require_name
 from dstest.core.protocols import Deployment, System, Tapped, capabilities
 from dstest.core.registry import FILES, use
 from dstest.history.layout import new_directory
@@ -252,3 +252,10 @@ def test_a_file_finds_those_beside_it(tmp_path: Path) -> None:
     path.write_text("from shared_words import WORDS\n" + BARE.replace('"a toy"', "WORDS"))
     use([path])
     assert registry.offered(path)["systems"].doc == "a toy of two files"
+
+
+@pytest.mark.parametrize("name", ["nonesuch", "", None])
+def test_of_a_plug_in_that_is_gone_what_holds_for_all_is_known(name: str | None) -> None:
+    for group, base in BASES.items():
+        assert type(registry.known(group, name)) is base
+    assert registry.known("systems", "etcd") is registry.load("systems", "etcd")

@@ -43,15 +43,6 @@ class RunLogs(NamedTuple):
     unread: Sequence[str] = ()
 
 
-def traits_of(system: str) -> System:
-    """What a system says of itself; what holds for all where it is not there any more."""
-    try:
-        found: System = registry.load("systems", system)
-        return found
-    except ConfigError:
-        return System()
-
-
 def records_of(path: Path) -> list[LandingRecord]:
     """The faults of a run directory. Raises EvidenceError where they cannot be read."""
     file = path / "faults.jsonl"
@@ -75,7 +66,7 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         )
     header = read_header(run.history)
     system = header.system or str(meta.spec.get("system", ""))
-    traits = traits_of(system)
+    traits: System = registry.known("systems", system)
     records = records_of(run.path)
     last_ns = max((op.last_ns for op in ops or each_op(run.history)), default=0)
     windows = windows_of_run(records, meta, last_ns)
