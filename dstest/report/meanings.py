@@ -1,6 +1,6 @@
 """What each anomaly means to somebody who has never heard of it: `static/anomalies.toml` as data.
 
-A checker of one's own says it by its trait `means` (`dstest.core.protocols.Checker`), which
+A checker of one's own says it by its `means` (`dstest.core.protocols.Checker`), which
 comes before the table. What an anomaly carries as data (`culprit`, `stuck`, `overlap_ns`) is read
 back from sentences in runs that were judged before it did, and of checkers of others, which have
 these alone.

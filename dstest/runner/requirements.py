@@ -33,7 +33,7 @@ from dstest.core.protocols import (
     Workload,
 )
 from nemeses.base.driver import Driver
-from nemeses.base.moment import LOG, planned
+from nemeses.base.moment import LOG, spec_in
 
 PINNED_CLIENTS: Final = "clients of one node"
 """What a system lacks whose clients go elsewhere, for a nemesis that shows at clients."""
@@ -293,7 +293,7 @@ def check_moments(
     parts = {part.name: part for part in parts_of(nemesis)}
     aiming = [name for name, part in parts.items() if "at" in part.options]
     for plan in plans:
-        if (wanted := planned(plan)) is None:
+        if (wanted := spec_in(plan)) is None:
             continue
         if aiming and not wanted.at.startswith(LOG):
             raise ConfigError(

@@ -145,6 +145,19 @@ def problems(record: LandingRecord) -> list[str]:
     return found
 
 
+def signal_of(
+    details: AimedDetails, what: str, counts: dict[str, int], wrong: Sequence[str], told: str
+) -> Signal:
+    """What the programs on the nodes have counted, by member; `told` where nothing is wrong."""
+    return Signal(
+        signal=what,
+        before=dict.fromkeys(details.aimed_at, 0),
+        during=counts,
+        moved=bool(counts) and not wrong,
+        detail="; ".join(wrong) or told,
+    )
+
+
 def reached_signal(record: LandingRecord, effect: Signal) -> Signal:
     """The point was reached, and its effect on the processes shows."""
     details, wrong = AimedDetails.of(record), problems(record)
@@ -159,13 +172,9 @@ def reached_signal(record: LandingRecord, effect: Signal) -> Signal:
         counts = [*point_counts(record).values()]
         met = min(len(count.reached) for count in counts)
         told = f"{details.point}, of {met} reached ones of {counts[0].armed}; {told}"
-    return Signal(
-        signal=f"hits of {details.point}, and what was done there: {details.then}",
-        before=dict.fromkeys(details.aimed_at, 0),
-        during={n: row["hits"] for n, row in details.reached.items()},
-        moved=bool(details.reached) and not wrong,
-        detail="; ".join(wrong) or f"{told}; {effect.detail}",
-    )
+    what = f"hits of {details.point}, and what was done there: {details.then}"
+    hits = {n: row["hits"] for n, row in details.reached.items()}
+    return signal_of(details, what, hits, wrong, f"{told}; {effect.detail}")
 
 
 async def counts_around(ctx: NemesisContext, record: LandingRecord) -> dict[str, PointCount]:

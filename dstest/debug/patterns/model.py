@@ -348,7 +348,7 @@ def _journal_lost(scene: Scene) -> str:
 
 
 def _lines_lost(scene: Scene) -> str:
-    kept = scene.traits.journals.protocol
+    kept = scene.system.journals.protocol
     return "; ".join(scene.gaps(lambda name: name not in kept)[:1])
 
 
@@ -357,7 +357,7 @@ def _stamped_lost(scene: Scene) -> str:
 
 
 def _records_lost(scene: Scene) -> str:
-    return "; ".join(scene.gaps(lambda name: name in scene.traits.journals.protocol)[:1])
+    return "; ".join(scene.gaps(lambda name: name in scene.system.journals.protocol)[:1])
 
 
 def _samples_lost(scene: Scene) -> str:

@@ -134,7 +134,7 @@ class Scene:
     ) -> None:
         self.given, self.of, self.meta, self.header = given, of, meta, header
         self.settings = settings or Settings()
-        self.traits: System = registry.known("systems", of.system)
+        self.system: System = registry.known("systems", of.system)
         self.nodes: list[str] = list(of.scene.declared)
         self.windows: Windows = of.scene.windows
         self.records: list[LandingRecord] = of.records
@@ -142,7 +142,7 @@ class Scene:
     @cached_property
     def options(self) -> frozenset[str]:
         """Names of what `-o` takes of the system; none where it is not there any more."""
-        return frozenset(self.traits.options)
+        return frozenset(self.system.options)
 
     @property
     def shown(self) -> str:
@@ -425,13 +425,13 @@ class RunScene(Scene):
 
     @cached_property
     def journal(self) -> Journal | str:
-        files = self.traits.journals.protocol
+        files = self.system.journals.protocol
         origin = (self.meta.origin_ns or 0) if self.simulated else None
         return read_journal(self.run.path, files, self.of.clocks, origin, self.gaps)
 
     @cached_property
     def effects(self) -> dict[str, list[AppliedEffect]]:
-        form = self.traits.journals.effects
+        form = self.system.journals.effects
         found: dict[str, list[AppliedEffect]] = {}
         for node in self.nodes if form is not None else ():
             assert form is not None
