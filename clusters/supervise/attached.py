@@ -87,9 +87,12 @@ done
 _STOPS: Final = ("RequiredBy", "BoundBy", "ConsistsOf", "PropagatesStopTo")
 """Properties of a unit that name others which end with it, and are not started again with it."""
 
+_FAILS: Final = ("FailureAction", "OnFailure")
+"""What a unit does, or which others it starts, when its server was killed."""
+
 _UNIT: Final = (
-    *("systemctl", "show", "-p", "LoadState,Transient,MainPID,ExecStop,NeedDaemonReload"),
-    *("-p", ",".join(_STOPS)),
+    *("systemctl", "show", "-p", "LoadState,Transient,MainPID,ExecStop,ExecStopPost"),
+    *("-p", ",".join(("NeedDaemonReload", *_FAILS, *_STOPS))),
 )
 
 _AT: Final = """\
@@ -257,7 +260,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         super().__init__(nodes, options)
         self._servers: dict[str, RunningServer] = {}
         self._heard: dict[str, frozenset[int]] = {}
-        self._unrestartable: dict[str, str] = {}
+        self._unkillable: dict[str, str] = {}
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
         """All keys of this run begin with it."""
 
@@ -331,9 +334,8 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             raise LabError(
                 f"{', '.join(sick)} {self.unwell}; nothing was touched", remedy=BEFORE_A_RUN
             )
-        self._unrestartable = {
-            name: why for name, why in (await self.each(list(found), self._stuck)).items() if why
-        }
+        whys = await self.each(list(found), self._why_not_killed)
+        self._unkillable = {name: why for name, why in whys.items() if why}
 
     def found(self) -> dict[str, RunningServer]:
         return dict(self._servers)
@@ -418,15 +420,19 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             return False
         return bool(text) or one.program.rpartition("/")[2] == self.program
 
-    async def _stuck(self, node: Node) -> str:
-        """Why a server that ended would not be started again by us; empty where it would be."""
-        if self.options["start"]:
-            return ""
-        server = self._servers[node.name]
+    async def _why_not_killed(self, node: Node) -> str:
+        """Why a server that was killed would not be as before, or what else would happen. Empty:
+        nothing stands against it."""
+        server, start = self._servers[node.name], self.options["start"]
         if not server.unit:
-            return f"process {server.pid} is in no unit of systemd"
+            return "" if start else f"process {server.pid} is in no unit of systemd"
         done = await node.run([*_UNIT, server.unit], check=False)
         facts = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+        asked = {name: facts.get(name, "") for name in _FAILS}
+        if does := [f"{name}={what}" for name, what in asked.items() if what not in ("", "none")]:
+            return f"{server.unit} does more when its server is killed: {', '.join(does)}"
+        if start:
+            return ""
         if done.status != 0 or facts.get("LoadState") != "loaded":
             return f"systemd does not know {server.unit}"
         if facts.get("Transient") != "no":
@@ -435,15 +441,15 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             return f"process {server.pid} is not the main process of {server.unit}"
         if others := " ".join(filter(None, (facts.get(name, "") for name in _STOPS))):
             return f"with {server.unit} systemd would end {others}, and not start it again"
-        if facts.get("ExecStop"):
-            return f"{server.unit} has an ExecStop, which would be run"
+        if hooks := [name for name in ("ExecStop", "ExecStopPost") if facts.get(name)]:
+            return f"{server.unit} has an {hooks[0]}, which would be run"
         if facts.get("NeedDaemonReload") == "yes":
             return f"the file of {server.unit} was changed: it would start as another one"
         return ""
 
     def lacks(self) -> dict[str, str]:
-        rows = "; ".join(f"{name}: {why}" for name, why in self._unrestartable.items())
-        why = f"a server that was ended could not be started again: {rows} (-o start=COMMAND)"
+        rows = "; ".join(f"{name}: {why}" for name, why in self._unkillable.items())
+        why = f"a server that was killed would not be as before: {rows} (-o start=COMMAND)"
         return dict.fromkeys((Kill.__name__, Restartable.__name__), why) if rows else {}
 
     def services(self, node: Node) -> Sequence[Service]:

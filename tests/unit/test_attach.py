@@ -190,7 +190,17 @@ def test_members_of_different_versions_are_told() -> None:
         ),
         ("a.service", SHOWN + "RequiredBy=app.service\n", {}, "systemd would end app.service"),
         ("a.service", SHOWN + "ExecStop={ path=/bin/x }\n", {}, "has an ExecStop"),
+        ("a.service", SHOWN + "ExecStopPost={ path=/bin/x }\n", {}, "has an ExecStopPost"),
         ("a.service", SHOWN + "NeedDaemonReload=yes\n", {}, "was changed"),
+        ("a.service", SHOWN + "FailureAction=none\nOnFailure=\n", {}, ""),
+        ("a.service", SHOWN + "FailureAction=reboot\n", {}, "FailureAction=reboot"),
+        ("a.service", SHOWN + "OnFailure=mend.service\n", {}, "OnFailure=mend.service"),
+        (
+            "a.service",
+            SHOWN + "FailureAction=reboot\n",
+            {"start": "/srv/start"},
+            "FailureAction=reboot",
+        ),
         ("", "", {"start": "/srv/start"}, ""),
     ],
 )
