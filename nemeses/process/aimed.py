@@ -266,7 +266,10 @@ class Aimed(ProcessFault):
         """Trace them: the point is armed when this returns."""
         details, facts = AimedDetails.of(record), {}
         if details.steps[0].kind == "any":
-            found = await _drawn(ctx, details)
+            try:
+                found = await drawn(ctx, details)
+            except LabError as error:
+                found = f"not armed: {error.message}"
             if isinstance(found, str):
                 self._remember(record, details.aimed_at)
                 raise ApplyFailed([found])
@@ -434,13 +437,6 @@ async def _touched(ctx: NemesisContext, record: LandingRecord, name: str) -> lis
                 [f"{name}: process {process.pid} has a byte of ours at {left[0]}"] if left else []
             )
     return found
-
-
-async def _drawn(ctx: NemesisContext, details: AimedDetails) -> dict[str, Any] | str:
-    try:
-        return await drawn(ctx, details)
-    except LabError as error:
-        return f"not armed: {error.message}"
 
 
 def _nothing_done(record: LandingRecord) -> Observed:
