@@ -307,8 +307,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         if not self._heard[name] & {*ports}:
             raise LabError(
                 f"{name}: {self._shown(self._servers[name])} answers for a member, but does not"
-                f" listen at its peer port {', '.join(map(str, sorted(ports)))}; nothing was"
-                " touched",
+                f" listen at its peer port {', '.join(map(str, sorted(ports)))}",
                 remedy="a proxy is no server: -o client_port= of the server itself, which has to"
                 " listen at the address by which the lab knows the node",
             )
@@ -331,9 +330,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         await self.check()
         healthy = await self.healthy()
         if sick := sorted(name for name, well in healthy.items() if not well):
-            raise LabError(
-                f"{', '.join(sick)} {self.unwell}; nothing was touched", remedy=BEFORE_A_RUN
-            )
+            raise LabError(f"{', '.join(sick)} {self.unwell}", remedy=BEFORE_A_RUN)
         whys = await self.each(list(found), self._why_not_killed)
         self._unkillable = {name: why for name, why in whys.items() if why}
 
@@ -358,7 +355,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         if pairs:
             rows = "; ".join(f"{one.shown}, asked at {port}" for one, port in pairs)
             raise LabError(
-                f"{node.name}: more than one server could be meant: {rows}; nothing was touched",
+                f"{node.name}: more than one server could be meant: {rows}",
                 remedy="-o client_port=, -o unit= or -o process= says which",
             )
         raise self._none(node, candidates)
@@ -376,14 +373,14 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             rows = "; ".join(one.shown for one in candidates)
             return LabError(
                 f"{node.name}: there is no {what} that answers clients at {node.info.address}"
-                f" ({rows}); nothing was touched",
+                f" ({rows})",
                 remedy="it has to listen at the address by which the lab knows the node, without"
                 " TLS, and to run",
             )
         asked = [f"-o {key}={self.options[key]}" for key in OPTIONS if self.options.get(key)]
         by = f" that fits {' '.join(asked)}" if asked else f" (no {self.program} listens)"
         return LabError(
-            f"{node.name}: there is no {what}{by}; nothing was touched",
+            f"{node.name}: there is no {what}{by}",
             remedy=f"start it there; or -o process=TEXT of its command line, where its program is"
             f" not called {self.program}",
         )

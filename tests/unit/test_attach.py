@@ -23,6 +23,7 @@ from dstest.core.node import Completed, NodeInfo
 from dstest.core.protocols import FaultPlan, Probe, RunningServer
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.run_words import command_of
+from dstest.runner.attached_run import AttachedRun
 from dstest.runner.plugins import resolve
 from dstest.runner.requirements import deployment_of, why_lacking
 from nemeses.process.kill import NEMESIS as KILL
@@ -124,13 +125,19 @@ def test_a_server_is_found_by_its_program_and_the_port_that_answers() -> None:
 
 def test_a_cluster_that_is_not_well_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Asked, "well", False)
-    with pytest.raises(LabError, match="n1 is ill; nothing was touched"):
+    with pytest.raises(LabError, match="n1 is ill"):
         looked(Machine("n1", etcd_at(7, "*:2400")))
+
+
+def test_a_run_that_finds_no_server_says_that_it_has_touched_nothing() -> None:
+    run = AttachedRun.__new__(AttachedRun)
+    with pytest.raises(LabError, match=r"no server of etcd .*; nothing was touched\n *remedy: "):
+        asyncio.run(run._look(Asked([Machine("n1")], NOTHING)))  # type: ignore[list-item]
 
 
 def test_where_none_or_two_could_be_meant_nothing_is_touched() -> None:
     nobody = Machine("n1")
-    with pytest.raises(LabError, match=r"n1: there is no server of etcd .*nothing was touched"):
+    with pytest.raises(LabError, match=r"n1: there is no server of etcd "):
         looked(nobody)
     local = Machine("n1", etcd_at(7, "127.0.0.1:2400"))
     with pytest.raises(LabError, match=r"no server of etcd that answers clients at 10.0.0.1"):

@@ -66,14 +66,13 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         listed = await self._all("member_list", message("MemberListRequest")())
         if mute := sorted(name for name, answer in listed.items() if answer is None):
             raise LabError(
-                f"{', '.join(mute)} does not list the members of its cluster; nothing was touched",
-                remedy=BEFORE_A_RUN,
+                f"{', '.join(mute)} does not list the members of its cluster", remedy=BEFORE_A_RUN
             )
         clusters = {answer.header.cluster_id for answer in listed.values()}
         if len(clusters) > 1:
             rows = ", ".join(f"{n} {a.header.cluster_id:x}" for n, a in listed.items())
             raise LabError(
-                f"these are {len(clusters)} clusters: {rows}; nothing was touched",
+                f"these are {len(clusters)} clusters: {rows}",
                 remedy="-o client_port= or another lab, for the members of one of them",
             )
         ours = {answer.header.member_id for answer in listed.values()}
@@ -81,7 +80,7 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         if strangers := sorted(m.name or f"{m.ID:x}" for m in members.values() if m.ID not in ours):
             raise LabError(
                 f"the cluster has {len(members)} members, and {', '.join(strangers)} are on no node"
-                " of the lab; nothing was touched",
+                " of the lab",
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
         for name, answer in listed.items():
@@ -91,8 +90,7 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         stand = await self._all("status", message("StatusRequest")())
         if alarms := {n: list(a.errors) for n, a in stand.items() if a is not None and a.errors}:
             raise LabError(
-                "; ".join(f"{name}: {', '.join(said)}" for name, said in alarms.items())
-                + "; nothing was touched",
+                "; ".join(f"{name}: {', '.join(said)}" for name, said in alarms.items()),
                 remedy="`etcdctl alarm list`: a cluster has to be well before a run",
             )
         await self.leaders()

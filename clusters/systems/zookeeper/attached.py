@@ -82,14 +82,13 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
         said = await self.each(list(self.nodes), lambda node: self._session(node, members))
         if len({*said.values()}) > 1:
             raise LabError(
-                f"{', '.join(said)} are not of one ensemble; nothing was touched",
+                f"{', '.join(said)} are not of one ensemble",
                 remedy="-o client_port= or another lab, for the members of one of them",
             )
         known = max(1, len(next(iter(said.values()))))
         if known != len(self.nodes):
             raise LabError(
-                f"the ensemble has {known} members, and the lab {len(self.nodes)} nodes; nothing"
-                " was touched",
+                f"the ensemble has {known} members, and the lab {len(self.nodes)} nodes",
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
         lines = [line.partition("=")[2] for one in said.values() for line in one]
