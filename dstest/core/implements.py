@@ -114,7 +114,8 @@ def misfit(
             continue
         if not fits(value, wanted):
             return name, value, wanted
-        if isinstance(value, msgspec.Struct) and (inner := misfit(value, type(value))):
+        struct = isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)
+        if struct and (inner := misfit(value, wanted)):
             field, odd, of_field = inner
             return f"{name}.{field}", odd, of_field
     return None
