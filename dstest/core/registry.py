@@ -419,13 +419,13 @@ def load(group: str, name: str) -> Any:
     return points[name].load()
 
 
-def known(group: str, name: str | None) -> Any:
-    """As `load`, of a name in a record, which may have outlived its plug-in: then the base of the
-    group, which says what holds for all."""
+def known(group: str, name: object) -> Any:
+    """As `load`, of a name in a record, which may have outlived its plug-in, or have none: then the
+    base of the group, which says what holds for all."""
     from dstest.core.plugin_shape import BASES
 
     try:
-        return load(group, name or "")
+        return load(group, name if isinstance(name, str) else "")
     except ConfigError:
         return BASES[group]()
 
