@@ -278,7 +278,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
 
     @abc.abstractmethod
     async def version_at(self, name: str) -> str:
-        """The version that a server reports."""
+        """The version that a server reports; empty where it does not."""
 
     @abc.abstractmethod
     async def take_away(self) -> None:
@@ -323,6 +323,8 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         self._servers = found
         # Each is asked for its version where it was found.
         versions = await self.each(list(found), lambda node: self.version_at(node.name))
+        if mute := sorted(name for name, version in versions.items() if not version):
+            raise LabError(f"{', '.join(mute)} does not say its version", remedy=BEFORE_A_RUN)
         self._servers = {
             name: msgspec.structs.replace(server, version=versions[name])
             for name, server in found.items()

@@ -129,6 +129,17 @@ def test_a_cluster_that_is_not_well_is_not_tested(monkeypatch: pytest.MonkeyPatc
         looked(Machine("n1", etcd_at(7, "*:2400")))
 
 
+def test_a_server_that_does_not_say_its_version_is_not_tested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def nothing(_: Asked, name: str) -> str:
+        return ""
+
+    monkeypatch.setattr(Asked, "version_at", nothing)
+    with pytest.raises(LabError, match="n1 does not say its version"):
+        looked(Machine("n1", etcd_at(7, "*:2400")))
+
+
 def test_a_run_that_finds_no_server_says_that_it_has_touched_nothing() -> None:
     run = AttachedRun.__new__(AttachedRun)
     with pytest.raises(LabError, match=r"no server of etcd .*; nothing was touched\n *remedy: "):
