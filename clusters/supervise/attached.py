@@ -30,6 +30,7 @@ from dstest.core.protocols import (
     LogFiles,
     Option,
     Pause,
+    Probe,
     Process,
     Processes,
     Restartable,
@@ -42,6 +43,10 @@ ACT_S: Final = 20.0
 POLL_S: Final = 0.2
 SHOWN: Final = 160
 """Characters of a command line, where a server is named."""
+
+BEFORE_A_RUN: Final = (
+    "a cluster has to be well before a run; TLS, users and authentication are not supported"
+)
 
 PREFIX: Final = "/dstest-run-"
 """How the keys of such runs begin, before what tells one run from another."""
@@ -82,9 +87,12 @@ done
 _STOPS: Final = ("RequiredBy", "BoundBy", "ConsistsOf", "PropagatesStopTo")
 """Properties of a unit that name others which end with it, and are not started again with it."""
 
+_FAILS: Final = ("FailureAction", "OnFailure")
+"""What a unit does, or which others it starts, when its server was killed."""
+
 _UNIT: Final = (
-    *("systemctl", "show", "-p", "LoadState,Transient,MainPID,ExecStop,NeedDaemonReload"),
-    *("-p", ",".join(_STOPS)),
+    *("systemctl", "show", "-p", "LoadState,Transient,MainPID,ExecStop,ExecStopPost"),
+    *("-p", ",".join(("NeedDaemonReload", *_FAILS, *_STOPS))),
 )
 
 _AT: Final = """\
@@ -196,11 +204,12 @@ def heard_by(text: str) -> dict[int, set[tuple[str, int]]]:
 
 
 def masked(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The arguments as they may be kept: without what a flag of that name gives as a secret."""
+    """The arguments as they may be kept: without what a flag or variable of such a name gives."""
     found, hide = [], False
     for word in arguments:
         flag, equals, _ = word.partition("=")
-        secret = flag.startswith("-") and bool(_SECRET.search(flag))
+        named = flag.startswith("-") or (equals and " " not in flag)
+        secret = bool(named and _SECRET.search(flag))
         inside = _SECRET_WITHIN.sub(r"\1***", word) if " " in word else word  # of `sh -c`
         found.append("***" if hide else f"{flag}=***" if secret and equals else inside)
         hide = secret and not equals
@@ -239,17 +248,19 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
     """Base of deployments of servers that run already; one server on each node.
 
     A subclass says `program`, the name of the file that servers run, and `service`, and implements
-    `serves`, `probe_at`, `healthy`, `version` and `take_away`; `check` may refuse what was found.
+    what is abstract; `check` may refuse what was found.
     """
 
     program: ClassVar[str]
     service: ClassVar[str]
+    unwell: ClassVar[str]
+    """What a member does not do that is not `healthy`, as `answers no request`."""
 
     def __init__(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> None:
         super().__init__(nodes, options)
         self._servers: dict[str, RunningServer] = {}
         self._heard: dict[str, frozenset[int]] = {}
-        self._unrestartable: dict[str, str] = {}
+        self._unkillable: dict[str, str] = {}
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
         """All keys of this run begin with it."""
 
@@ -258,8 +269,8 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         """Is this the port of such a server, at which clients ask it?"""
 
     @abc.abstractmethod
-    def service_at(self, server: RunningServer) -> Service:
-        """The server as a service: its name, how it is probed, where clients go."""
+    def probe_at(self, port: int) -> Probe:
+        """How a server is asked at that port whether it is there."""
 
     @abc.abstractmethod
     async def healthy(self) -> dict[str, bool]:
@@ -267,7 +278,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
 
     @abc.abstractmethod
     async def version_at(self, name: str) -> str:
-        """The version that a server reports."""
+        """The version that a server reports; empty where it does not."""
 
     @abc.abstractmethod
     async def take_away(self) -> None:
@@ -296,8 +307,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         if not self._heard[name] & {*ports}:
             raise LabError(
                 f"{name}: {self._shown(self._servers[name])} answers for a member, but does not"
-                f" listen at its peer port {', '.join(map(str, sorted(ports)))}; nothing was"
-                " touched",
+                f" listen at its peer port {', '.join(map(str, sorted(ports)))}",
                 remedy="a proxy is no server: -o client_port= of the server itself, which has to"
                 " listen at the address by which the lab knows the node",
             )
@@ -313,14 +323,18 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         self._servers = found
         # Each is asked for its version where it was found.
         versions = await self.each(list(found), lambda node: self.version_at(node.name))
+        if mute := sorted(name for name, version in versions.items() if not version):
+            raise LabError(f"{', '.join(mute)} does not say its version", remedy=BEFORE_A_RUN)
         self._servers = {
             name: msgspec.structs.replace(server, version=versions[name])
             for name, server in found.items()
         }
         await self.check()
-        self._unrestartable = {
-            name: why for name, why in (await self.each(list(found), self._stuck)).items() if why
-        }
+        healthy = await self.healthy()
+        if sick := sorted(name for name, well in healthy.items() if not well):
+            raise LabError(f"{', '.join(sick)} {self.unwell}", remedy=BEFORE_A_RUN)
+        whys = await self.each(list(found), self._why_not_killed)
+        self._unkillable = {name: why for name, why in whys.items() if why}
 
     def found(self) -> dict[str, RunningServer]:
         return dict(self._servers)
@@ -343,7 +357,7 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         if pairs:
             rows = "; ".join(f"{one.shown}, asked at {port}" for one, port in pairs)
             raise LabError(
-                f"{node.name}: more than one server could be meant: {rows}; nothing was touched",
+                f"{node.name}: more than one server could be meant: {rows}",
                 remedy="-o client_port=, -o unit= or -o process= says which",
             )
         raise self._none(node, candidates)
@@ -361,16 +375,16 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             rows = "; ".join(one.shown for one in candidates)
             return LabError(
                 f"{node.name}: there is no {what} that answers clients at {node.info.address}"
-                f" ({rows}); nothing was touched",
+                f" ({rows})",
                 remedy="it has to listen at the address by which the lab knows the node, without"
                 " TLS, and to run",
             )
         asked = [f"-o {key}={self.options[key]}" for key in OPTIONS if self.options.get(key)]
         by = f" that fits {' '.join(asked)}" if asked else f" (no {self.program} listens)"
         return LabError(
-            f"{node.name}: there is no {what}{by}; nothing was touched",
-            remedy="start it there; or -o client_port=, -o unit= or -o process=, where its program"
-            f" is not called {self.program}",
+            f"{node.name}: there is no {what}{by}",
+            remedy=f"start it there; or -o process=TEXT of its command line, where its program is"
+            f" not called {self.program}",
         )
 
     def _ports(self, node: Node, one: Candidate) -> set[int]:
@@ -405,15 +419,19 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             return False
         return bool(text) or one.program.rpartition("/")[2] == self.program
 
-    async def _stuck(self, node: Node) -> str:
-        """Why a server that ended would not be started again by us; empty where it would be."""
-        if self.options["start"]:
-            return ""
-        server = self._servers[node.name]
+    async def _why_not_killed(self, node: Node) -> str:
+        """Why a server that was killed would not be as before, or what else would happen. Empty:
+        nothing stands against it."""
+        server, start = self._servers[node.name], self.options["start"]
         if not server.unit:
-            return f"process {server.pid} is in no unit of systemd"
+            return "" if start else f"process {server.pid} is in no unit of systemd"
         done = await node.run([*_UNIT, server.unit], check=False)
         facts = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+        asked = {name: facts.get(name, "") for name in _FAILS}
+        if does := [f"{name}={what}" for name, what in asked.items() if what not in ("", "none")]:
+            return f"{server.unit} does more when its server is killed: {', '.join(does)}"
+        if start:
+            return ""
         if done.status != 0 or facts.get("LoadState") != "loaded":
             return f"systemd does not know {server.unit}"
         if facts.get("Transient") != "no":
@@ -422,21 +440,29 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
             return f"process {server.pid} is not the main process of {server.unit}"
         if others := " ".join(filter(None, (facts.get(name, "") for name in _STOPS))):
             return f"with {server.unit} systemd would end {others}, and not start it again"
-        if facts.get("ExecStop"):
-            return f"{server.unit} has an ExecStop, which would be run"
+        if hooks := [name for name in ("ExecStop", "ExecStopPost") if facts.get(name)]:
+            return f"{server.unit} has an {hooks[0]}, which would be run"
         if facts.get("NeedDaemonReload") == "yes":
             return f"the file of {server.unit} was changed: it would start as another one"
         return ""
 
     def lacks(self) -> dict[str, str]:
-        rows = "; ".join(f"{name}: {why}" for name, why in self._unrestartable.items())
-        why = f"a server that was ended could not be started again: {rows} (-o start=COMMAND)"
+        rows = "; ".join(f"{name}: {why}" for name, why in self._unkillable.items())
+        why = f"a server that was killed would not be as before: {rows} (-o start=COMMAND)"
         return dict.fromkeys((Kill.__name__, Restartable.__name__), why) if rows else {}
 
     def services(self, node: Node) -> Sequence[Service]:
-        service = self.service_at(self._servers[node.name])
-        probe = msgspec.structs.replace(service.probe, at=tuple(self.addresses(node.name)))
-        return [msgspec.structs.replace(service, probe=probe)]
+        server = self._servers[node.name]
+        probe = self.probe_at(server.port)
+        return [
+            Service(
+                name=self.service,
+                argv=server.arguments,
+                probe=msgspec.structs.replace(probe, at=tuple(self.addresses(node.name))),
+                log="",
+                ports={"client": server.port},
+            )
+        ]
 
     def endpoints(self) -> list[Endpoint]:
         """As of any deployment, with the keys that clients may use."""
@@ -528,8 +554,9 @@ class AttachedDeployment(MemberSet, Attached, Processes, Kill, Restartable, Paus
         port, what the command that was given starts, in no session of ours."""
         port, unit = self._servers[name].port, self._unit_to_start(name)
         if unit:
-            begin = f"systemctl reset-failed {unit} 2>/dev/null; systemctl start --no-block {unit}"
-            return ["sh", "-c", begin]
+            quoted = shlex.quote(unit)  # a name may have what a shell reads, as `a\x2db.service`
+            begin = f"systemctl reset-failed {quoted} 2>/dev/null; systemctl start --no-block"
+            return ["sh", "-c", f"{begin} {quoted}"]
         script = f"""\
 {_AT}[ -z "$(at {port} "$0")" ] || exit 0
 scope=

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from clusters.supervise.deployment import SupervisedDeployment
+from clusters.supervise.log_lines import REDIS_LINES
 from clusters.supervise.ops import NOT_CONNECTED, LinkedClient, error_text
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -29,14 +30,16 @@ from dstest.core.protocols import (
     Probe,
     Reply,
     ServerTime,
+    SystemLogs,
 )
 
-LOG_ALARMS: Final = (
-    "=== REDIS BUG REPORT",
-    "Guru Meditation",
-    "Bad file format reading the append",
+LOGS: Final = SystemLogs(
+    # It has crashed, panicked, or cannot read its own file.
+    alarms=("=== REDIS BUG REPORT", "Guru Meditation", "Bad file format reading the append"),
+    version=r"Redis version=([0-9.]+)",
+    reader=REDIS_LINES,
 )
-"""Of a Redis server: it has crashed, panicked, or cannot read its own file."""
+"""Of a Redis server."""
 
 
 def connection(address: str, port: int, connect_s: float, *, answer_s: float | None) -> Any:

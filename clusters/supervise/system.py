@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from clusters.remote.agent_groups import STARTED
 from clusters.supervise.attached import AttachedDeployment
 from clusters.supervise.deployment import SupervisedDeployment
@@ -25,6 +27,7 @@ from dstest.core.protocols import (
     EndpointKind,
     Option,
     System,
+    SystemLogs,
 )
 from dstest.core.residue import Residue
 
@@ -299,10 +302,7 @@ class SupervisedSystem(System):
     deployment: Deployments
     clients: Mapping[str, MakesClient] = {}
     definite_errors: Mapping[str, str] = {NOT_CONNECTED: UNSENT}
-    no_log_alarms: str = ""
-    """Why it names no `log_alarms`, where it names none."""
-
-    log_start = STARTED
+    logs = SystemLogs(start=STARTED)
     ports: tuple[int, ...] = ()
     """All that its services listen at; whoever else does is found before a run."""
 
@@ -312,6 +312,7 @@ class SupervisedSystem(System):
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         cls.definite_errors = {NOT_CONNECTED: UNSENT, **cls.definite_errors}
+        cls.logs = msgspec.structs.replace(cls.logs, start=cls.logs.start or STARTED)
 
     @property
     def residues(self) -> tuple[Residue, ...]:  # type: ignore[override]

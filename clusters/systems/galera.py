@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from clusters.sql import clients_on
 from clusters.supervise import FullMesh
 from clusters.supervise.system import GALERA
@@ -137,12 +139,15 @@ class Galera(Mariadb):
     clients = clients_on(GaleraClient)
     definite_errors = {**Mariadb.definite_errors, **NOT_READY}
     cautions = GALERA
-    log_alarms = (
-        *Mariadb.log_alarms,
-        "Inconsistency detected",
-        "Inconsistent by consensus",
-        # Of a vote on a write that failed on some members only.
-        "is inconsistent with group",
+    logs = msgspec.structs.replace(
+        Mariadb.logs,
+        alarms=(
+            *Mariadb.logs.alarms,
+            "Inconsistency detected",
+            "Inconsistent by consensus",
+            # Of a vote on a write that failed on some members only.
+            "is inconsistent with group",
+        ),
     )
     ports = (*Mariadb.ports, GROUP, 4568, 4444)
 

@@ -26,11 +26,11 @@ from clusters.supervise.system import MARIADB
 from dstest.core.node import Node
 from dstest.core.protocols import (
     Endpoint,
-    LogReader,
     LogWords,
     Option,
     Probe,
     Service,
+    SystemLogs,
 )
 
 HOME: Final = "/opt/mariadb"
@@ -237,8 +237,10 @@ class Mariadb(SupervisedSystem):
     }
     conflict_errors = CODES
     cautions = MARIADB
-    log_reader: LogReader | None = MARIADB_LINES
-    log_alarms: tuple[str, ...] = ("InnoDB: Assertion failure", "got signal", "is corrupted")
+    logs = SystemLogs(
+        alarms=("InnoDB: Assertion failure", "got signal", "is corrupted"),
+        reader=MARIADB_LINES,
+    )
     ports: tuple[int, ...] = (PORT,)
     client_port = PORT
     home = HOME

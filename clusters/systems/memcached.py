@@ -87,7 +87,6 @@ class Memcached(SupervisedSystem):
     deployment = MemcachedDeployment
     clients = {"register": RegisterClient}
     cautions = MEMCACHED
-    no_log_alarms = "what it says of a crash is a failed assertion, which is any system's alarm"
     ports = (PORT,)
     home = HOME
     client_port = PORT

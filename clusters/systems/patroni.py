@@ -38,6 +38,7 @@ from dstest.core.protocols import (
     Probe,
     Service,
     Store,
+    SystemLogs,
     Timing,
 )
 
@@ -231,24 +232,31 @@ class Patroni(Postgresql):
         ),
     }
     cautions = PATRONI
-    log_reader = AnyOf(PATRONI_LINES, POSTGRESQL_LINES, ETCD_LINES)
-    log_alarms = (
-        *Postgresql.log_alarms,
-        *Etcd.log_alarms,
-        # Mistakes of Patroni's own, whether it has handled them or not.
-        *("AttributeError: ", "IndexError: ", "KeyError: ", "NameError: ", "TypeError: "),
-    )
-    log_harmless = (
-        *Postgresql.log_harmless,
-        *Etcd.log_harmless,
-        *CUT_OFF,
-        "FATAL:  could not start WAL streaming",
-        # Patroni may start a server twice at once; the lock lets one of the two live.
-        'FATAL:  lock file "postmaster.pid" already exists',
-        # Patroni tells all of an exception that it has handled; one that it has not ends it.
-        "Traceback (most recent call last)",
-        *("psycopg2.OperationalError:", "urllib3.exceptions.", "etcd.Etcd", "patroni.dcs.etcd3."),
-        "patroni.utils.Retry",
+    logs = SystemLogs(
+        alarms=(
+            *Postgresql.logs.alarms,
+            *Etcd.logs.alarms,
+            # Mistakes of Patroni's own, whether it has handled them or not.
+            *("AttributeError: ", "IndexError: ", "KeyError: ", "NameError: ", "TypeError: "),
+        ),
+        harmless=(
+            *Postgresql.logs.harmless,
+            *Etcd.logs.harmless,
+            *CUT_OFF,
+            "FATAL:  could not start WAL streaming",
+            # Patroni may start a server twice at once; the lock lets one of the two live.
+            'FATAL:  lock file "postmaster.pid" already exists',
+            # Patroni tells all of an exception that it has handled; one that it has not ends it.
+            "Traceback (most recent call last)",
+            *(
+                "psycopg2.OperationalError:",
+                "urllib3.exceptions.",
+                "etcd.Etcd",
+                "patroni.dcs.etcd3.",
+            ),
+            "patroni.utils.Retry",
+        ),
+        reader=AnyOf(PATRONI_LINES, POSTGRESQL_LINES, ETCD_LINES),
     )
     ports = (PORT, REST, STORE, STORE_PEERS)
     home = HOME

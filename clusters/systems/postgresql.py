@@ -28,11 +28,11 @@ from dstest.core.protocols import (
     Ending,
     Endpoint,
     Journals,
-    LogReader,
     LogWords,
     Option,
     Probe,
     Service,
+    SystemLogs,
 )
 
 HOME: Final = "/opt/postgresql"
@@ -206,31 +206,32 @@ class Postgresql(SupervisedSystem):
     }
     conflict_errors = frozenset({"40001", "40P01", "55P03", "23505", ROLLED_BACK})
     cautions = POSTGRESQL
-    log_reader: LogReader | None = POSTGRESQL_LINES
-    log_alarms: tuple[str, ...] = (
-        "PANIC:",
-        "invalid page in block",
-        "could not fsync",
-        "could not read block",
-        "page verification failed",
-        "missing chunk number",
-        "was terminated by signal 6",
-        "was terminated by signal 11",
-    )
-    log_harmless: tuple[str, ...] = (
-        "FATAL:  the database system is starting up",
-        "FATAL:  the database system is shutting down",
-        "FATAL:  the database system is not yet accepting connections",
-        "FATAL:  the database system is in recovery mode",
-        "FATAL:  terminating connection due to administrator command",
-        "FATAL:  connection to client lost",
-        # Of a backend that outlives its postmaster for a moment.
-        "FATAL:  terminating connection due to unexpected postmaster exit",
-        # Where the log ends, at the beginning of a page that was never written.
-        "LOG:  invalid magic number 0000 in log segment",
-        # Hints after each recovery that was interrupted.
-        "If this has occurred more than once some data might be corrupted",
-        "This probably means that some data is corrupted and you will have to use the last backup",
+    logs = SystemLogs(
+        alarms=(
+            "PANIC:",
+            "invalid page in block",
+            "could not fsync",
+            "could not read block",
+            "page verification failed",
+            "missing chunk number",
+            *("was terminated by signal 6", "was terminated by signal 11"),
+        ),
+        harmless=(
+            "FATAL:  the database system is starting up",
+            "FATAL:  the database system is shutting down",
+            "FATAL:  the database system is not yet accepting connections",
+            "FATAL:  the database system is in recovery mode",
+            "FATAL:  terminating connection due to administrator command",
+            "FATAL:  connection to client lost",
+            # Of a backend that outlives its postmaster for a moment.
+            "FATAL:  terminating connection due to unexpected postmaster exit",
+            # Where the log ends, at the beginning of a page that was never written.
+            "LOG:  invalid magic number 0000 in log segment",
+            # Hints after each recovery that was interrupted.
+            "If this has occurred more than once some data might be corrupted",
+            "some data is corrupted and you will have to use the last backup",
+        ),
+        reader=POSTGRESQL_LINES,
     )
     relaxations = POSTGRESQL_RELAXED
     ports: tuple[int, ...] = (PORT,)

@@ -130,7 +130,10 @@ class PostgresqlStandby(Postgresql):
     deployment = StandbyDeployment
     members_most = None
     clients = clients_on(StandbyClient)
-    log_harmless = (*Postgresql.log_harmless, *CUT_OFF)
+    logs = msgspec.structs.replace(
+        Postgresql.logs,
+        harmless=(*Postgresql.logs.harmless, *CUT_OFF),
+    )
     options = {
         **OPTIONS,
         "isolation": msgspec.structs.replace(OPTIONS["isolation"], default="repeatable-read"),

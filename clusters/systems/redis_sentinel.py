@@ -3,7 +3,6 @@
 from typing import Any
 
 from clusters.supervise import Durable, FullMesh, RespRequests, SupervisedSystem, resp
-from clusters.supervise.log_lines import REDIS_LINES
 from clusters.supervise.system import REDIS_SENTINEL
 from dstest.core import protocols
 from dstest.core.node import Node
@@ -115,7 +114,6 @@ class RedisClient(resp.RespClient):
 class RedisSentinel(SupervisedSystem):
     name = "redis-sentinel"
     doc = "Redis from Debian with Sentinel: asynchronous replication, failover by a quorum"
-    log_version = r"Redis version=([0-9.]+)"
     packages = ("redis-server", "redis-sentinel")
     services = ("redis", "sentinel")
     deployment = RedisDeployment
@@ -138,8 +136,7 @@ class RedisSentinel(SupervisedSystem):
         ),
     }
     cautions = REDIS_SENTINEL
-    log_reader = REDIS_LINES
-    log_alarms = resp.LOG_ALARMS
+    logs = resp.LOGS
     ports, client_port = (REDIS, SENTINEL), REDIS
     home = HOME
     request_counter = RespRequests

@@ -40,10 +40,10 @@ from dstest.judge.checker_answers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dstest.core.history import Header
-    from dstest.core.protocols import Option
+    from dstest.core.protocols import Checker, Option
 
 __all__ = [
     "Source",
@@ -110,32 +110,29 @@ def json_of(text: str) -> Any:
 
 def _of(option: str) -> str:
     """Names of the checkers that have an option, or take an initial state."""
-    having = []
-    for name in registry.names("checkers"):
-        traits = registry.load("checkers", name)
-        if option in traits.options or (option == INITIAL and traits.initial):
-            having.append(name)
-    return ", ".join(having)
+    checkers = [registry.load("checkers", name) for name in registry.names("checkers")]
+    return ", ".join(
+        one.name for one in checkers if option in one.options or (option == INITIAL and one.initial)
+    )
 
 
 def require_asked(
-    judges: Iterable[tuple[Any, str]], history: History, pairs: Iterable[str]
+    judges: Sequence[tuple[Checker, str]], history: History, pairs: Iterable[str]
 ) -> None:
     """Raises ConfigError for an option of `-o`, and for an initial state, that one of the `judges`
     (checkers, each with its model) would pass over."""
-    traits = [(checker.name, model, checker) for checker, model in judges]
-    known = {option for _, _, trait in traits for option in trait.options}
+    known = {option for checker, _ in judges for option in checker.options}
     for option in (pair.partition("=")[0] for pair in pairs):
         if option not in known:
             raise ConfigError(
-                f"-o {option}: {' and '.join(name for name, _, _ in traits)} would pass it over",
+                f"-o {option}: {' and '.join(one.name for one, _ in judges)} would pass it over",
                 remedy=f"known here: {', '.join(sorted(known)) or 'no option'}; {option} is for "
                 f"{_of(option)}",
             )
-    for name, model, trait in traits if INITIAL in history.header.options else ():
-        if model not in trait.initial:
+    for one, model in judges if INITIAL in history.header.options else ():
+        if model not in one.initial:
             raise ConfigError(
-                f"checker {name} has no initial state under {model}: it would be passed over",
+                f"checker {one.name} has no initial state under {model}: it would be passed over",
                 remedy=f"leave --initial out, or ask {_of(INITIAL)}: `dstest models --objects` "
                 "says which --model starts as what",
             )

@@ -97,11 +97,12 @@ def _by_checker() -> dict[str, Any]:
         if name in WORKLOADS:
             continue
         checker = registry.load("checkers", name)
-        traits = checker
         found[name] = {
             model: {
-                "operations": sorted(traits.op_types[model]) if model in traits.op_types else None,
-                "initial": traits.initial.get(model),
+                "operations": sorted(checker.op_types[model])
+                if model in checker.op_types
+                else None,
+                "initial": checker.initial.get(model),
             }
             for model in checker.models
         }

@@ -196,7 +196,8 @@ def _first_workload(offered: Any) -> str:
     from dstest.core import registry
 
     every = dict.fromkeys(["register", *registry.names("workloads")])
-    return next(n for n in every if registry.load("workloads", n).capability in offered)
+    fitting = (n for n in every if registry.load("workloads", n).capability in offered)
+    return next(fitting, "register")
 
 
 def _print_counts(record: LandingRecord, limit: int, *, as_json: bool) -> None:

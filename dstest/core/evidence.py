@@ -148,7 +148,7 @@ class Canary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FaultEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a landing record that the verdict reads. `page_cache` is the nemesis' trait."""
+    """The part of a landing record that the verdict reads. `page_cache` is as its nemesis says."""
 
     id: str
     nemesis: str
@@ -262,7 +262,7 @@ class BlameProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 class NearFault(msgspec.Struct, frozen=True, kw_only=True):
     """A landed fault near a violation: it stood during one of its operations, or (`after`) was
-    healed before all of them that came after it. `taxdc` and `tags` are the nemesis' traits."""
+    healed before all of them that came after it. `taxdc` and `tags` are what its nemesis says."""
 
     id: str
     nemesis: str
@@ -372,7 +372,7 @@ class FaultDetails(Details, frozen=True, kw_only=True):
     rechecks: list[dict[str, Any]] = []
     ended_early: bool = False
     page_cache: PageCache = ""
-    """What became of it, where that was measured: the nemesis' trait does not say it then."""
+    """What became of it, where that was measured: what the nemesis says does not hold then."""
     requested_to_applied_ms: float | None = None
     traffic_at_inject: Counts = {}
     traffic_at_heal: Counts = {}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import cache
 from types import UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -101,6 +101,24 @@ def fits(value: object, wanted: Any) -> bool:
         return False
     alike = isinstance(value, Set) is (origin is frozenset)
     return alike and all(fits(one, args[0]) for one in value)
+
+
+def misfit(
+    holder: object, kind: type, besides: Set[str] = frozenset()
+) -> tuple[str, object, Any] | None:
+    """The first attribute of `kind` that is not of its type: (name, value, type), and `name.field`
+    of one within a struct; None where all are. Those `besides` are not looked at."""
+    for name, wanted in get_type_hints(kind).items():
+        value = getattr(holder, name, None)
+        if name in besides:
+            continue
+        if not fits(value, wanted):
+            return name, value, wanted
+        struct = isinstance(wanted, type) and issubclass(wanted, msgspec.Struct)
+        if struct and (inner := misfit(value, wanted)):
+            field, odd, of_field = inner
+            return f"{name}.{field}", odd, of_field
+    return None
 
 
 def named(kind: Any) -> str:

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
-from dstest.core.check import CATEGORIES, FAMILIES, NOTHINGS, Fields
+from dstest.core.check import CATEGORIES, FAMILIES, NOTHINGS
 from dstest.core.errors import ConfigError
-from dstest.core.implements import fits, named, unwritten, wrong_type
-from dstest.core.protocols import Checker, Lab, Nemesis, System, Workload
+from dstest.core.implements import misfit, named, unwritten
+from dstest.core.protocols import Checker, Lab, Nemesis, System, SystemLogs, Workload
 
 FINAL_S_MAX: Final = 3600.0
 NAME_CHARS_MAX: Final = 64
@@ -20,13 +20,14 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 _HOME: Final = re.compile(r"/opt/[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
-_BASES: Final[Mapping[str, type]] = {
+BASES: Final[Mapping[str, type]] = {
     "labs": Lab,
     "systems": System,
     "workloads": Workload,
     "nemeses": Nemesis,
     "checkers": Checker,
 }
+"""By group of plug-ins."""
 
 _ASKED_LATER: Final = frozenset({"deployment", "requires"})
 """Whoever does not say these is listed, and refused with the reason where a run is planned."""
@@ -49,7 +50,7 @@ def require_name(name: Any, of: str) -> None:
 
 def require_plugin(group: str, plugin: Any, of: str) -> None:
     """Raises ConfigError where this is no plug-in of the group; `of` is where it comes from."""
-    base = _BASES[group]
+    base = BASES[group]
     if isinstance(plugin, type):
         raise ConfigError(
             f"{of} is the class {plugin.__name__}, not an object of it",
@@ -68,12 +69,9 @@ def require_plugin(group: str, plugin: Any, of: str) -> None:
             remedy=f"`{base.__name__}` in dstest/core/protocols says what each is;"
             " `dstest new` writes such files",
         )
-    for name, kind in get_type_hints(base).items():
-        value = getattr(plugin, name, None)
-        if name not in _ASKED_LATER and not fits(value, kind):
-            raise ConfigError(
-                f"{of}: its {name} is {value!r:.200}", remedy=f"{name}: {named(kind)}"
-            )
+    if odd := misfit(plugin, base, _ASKED_LATER):
+        name, value, wanted = odd
+        raise ConfigError(f"{of}: its {name} is {value!r:.200}", remedy=f"{name}: {named(wanted)}")
     for said, remedy in _FURTHER[group](plugin):
         raise ConfigError(f"{of} {said}", remedy=remedy)
 
@@ -91,7 +89,19 @@ def _options(plugin: System | Workload | Nemesis | Checker) -> Problems:
             yield f"has an option {key!r} without a default", "a default of its `type`"
 
 
+_MOVED: Final[Mapping[str, str]] = {
+    **{f"log_{name}": f"logs = SystemLogs({name}=..)" for name in SystemLogs.__struct_fields__},
+    "effects": "journals = Journals(effects=..)",
+    "span_file": "journals = Journals(spans=..)",
+    "records": "journals = Journals(protocol=..)",
+}
+"""Attributes of a system that nobody asks for any more, each with what has taken its place."""
+
+
 def _system(system: System) -> Problems:
+    if old := {name: now for name, now in _MOVED.items() if hasattr(system, name)}:
+        said = f"has {', '.join(old)}, which nobody reads any more"
+        yield said, f"`{'`, `'.join(dict.fromkeys(old.values()))}`, of dstest.core.protocols"
     yield from _options(system)
     if odd := [home for home in system.homes if not _HOME.fullmatch(home)]:
         remedy = "/opt/NAME, a directory of its own: a release of adopted machines removes it"
@@ -129,8 +139,6 @@ def _workload(work: Workload) -> Problems:
 
 def _fields(work: Workload) -> Problems:
     fields = work.fields
-    if wrong := wrong_type(fields, Fields):
-        yield f"has as its fields {wrong}", "dstest/core/check.py says what `Fields` has"
     if fields.family and fields.family not in FAMILIES:
         said = f"says that its fields are of family {fields.family!r}"
         yield said, f"one of {', '.join(sorted(FAMILIES))}, or none"

@@ -46,6 +46,7 @@ __all__ = [
     "error_line",
     "files_in_use",
     "hint",
+    "known",
     "load",
     "look_again",
     "module_at",
@@ -416,6 +417,17 @@ def load(group: str, name: str) -> Any:
         kind = kinds.get(group, group[:-1])
         raise ConfigError(f"no {kind} called {name!r}", remedy=f"{likely}; {hint(group, name)}")
     return points[name].load()
+
+
+def known(group: str, name: object) -> Any:
+    """As `load`, of a name in a record, which may have outlived its plug-in, or have none: then the
+    base of the group, which says what holds for all."""
+    from dstest.core.plugin_shape import BASES
+
+    try:
+        return load(group, name if isinstance(name, str) else "")
+    except ConfigError:
+        return BASES[group]()
 
 
 def _typed(key: str, text: str, option: Option) -> Any:

@@ -12,14 +12,13 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError
 from dstest.core.run_record import RunSpec
 
 if TYPE_CHECKING:
     from dstest.core.protocols import Option
 
 
-_FLAGS: Final[Mapping[str, str]] = {
+FLAGS: Final[Mapping[str, str]] = {
     "files": "--plugin",
     "builds": "--system-version",
     "checkers": "--checker",
@@ -44,7 +43,7 @@ _FLAGS: Final[Mapping[str, str]] = {
 }
 """By field of `RunSpec`, and by what a command says besides: in the order of a command."""
 
-_SWITCHES: Final[Mapping[str, bool]] = {
+SWITCHES: Final[Mapping[str, bool]] = {
     "attach": True,
     "stop_on_violation": True,
     "monitor": False,
@@ -75,14 +74,14 @@ def run_words(
     `-o`; those that `said` holds are not looked at. `first` are fields whose flags come first, in
     this order: nothing is left out because it does not stand there."""
     rows = {**said, "options": list(pairs)}
-    fields = dict.fromkeys((*first, *_FLAGS))
+    fields = dict.fromkeys((*first, *FLAGS))
     return ["run", *(word for field in fields for word in _words(field, rows.get(field)))]
 
 
 def _words(field: str, value: Any) -> list[str]:
-    flag = _FLAGS[field]
-    if field in _SWITCHES:
-        return [flag] if value is _SWITCHES[field] else []
+    flag = FLAGS[field]
+    if field in SWITCHES:
+        return [flag] if value is SWITCHES[field] else []
     if value is None:
         return []
     each = value if isinstance(value, list | tuple) else [value]
@@ -140,10 +139,7 @@ _LAB: Final = "--lab"
 
 def simulates(lab: str | None) -> bool:
     """Are nodes of this kind of lab simulated? Not where nobody here knows it."""
-    try:
-        return bool(registry.load("labs", lab or RunSpec().lab).transport != "network")
-    except ConfigError:
-        return False
+    return bool(registry.known("labs", lab or RunSpec().lab).transport != "network")
 
 
 def lab_id_words(argv: Sequence[str], lab_id: str | None) -> list[str]:

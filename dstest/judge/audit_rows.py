@@ -554,8 +554,8 @@ def alarms(facts: RunFacts) -> AuditRow:
     if lines:
         first = f"{lines[0].node}: {lines[0].line.strip()[:120]}"
         problems.append(
-            f"{len(lines)} alarms in the logs {UNEXPLAINED}, first {first} (log_harmless of the"
-            " system has texts that mean no harm)"
+            f"{len(lines)} alarms in the logs {UNEXPLAINED}, first {first} (`harmless` in"
+            " the system's `logs` has texts that mean no harm)"
         )
     if ends:
         problems.append(f"{len(ends)} ends of processes {UNEXPLAINED}: {_some(ends)}")

@@ -448,8 +448,8 @@ _NODES: Final = (
         "alarms",
         "RF7",
         "alarms in the logs",
-        "Read these lines. What a healthy server says, the system names in `log_harmless`;"
-        " anything else is a finding.",
+        "Read these lines. What a healthy server says, the system names as `harmless` in its"
+        " `logs`; anything else is a finding.",
         "logs",
     ),
     Cause(

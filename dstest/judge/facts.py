@@ -145,8 +145,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     `log_lines` counts the log lines that were scanned per node, None where the system has no logs;
     `log_gaps` says what of them is missing, `logless` are members that have none.
     `processes` is what was seen of the system's processes, None where nobody looked. `explains` and
-    `page_cache` are traits of the nemeses, by name: which alarms their faults explain on the nodes
-    that they are aimed at, and what becomes of unsynced writes.
+    `page_cache` are what nemeses say of themselves, by name: which alarms their faults explain on
+    the nodes that they are aimed at, and what becomes of unsynced writes.
     `settled_ns` is since when, after the last heal, the load has gone well without a break, as the
     runner saw it. `load_end_ns` is when the load was told to end, None where nothing came after it.
     `minimum` says how many good operations of a type the workload needs to prove anything; each

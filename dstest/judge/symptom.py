@@ -112,20 +112,20 @@ def symptom_of(
     checkers: Mapping[str, Checker],
     nemeses: Mapping[str, Nemesis],
 ) -> Symptom | None:
-    """The symptom of the first violation, None where nothing was violated. Traits are by name."""
+    """The symptom of the first violation, None where nothing was violated. Plug-ins are by name."""
     first = first_anomaly(results, facts.history)
     if first is None:
         return None
     result, anomaly, ops = first
-    traits = checkers.get(result.checker, Checker())
-    claim = traits.breaks.get(anomaly.type if anomaly else "")
+    checker = checkers.get(result.checker, Checker())
+    claim = checker.breaks.get(anomaly.type if anomaly else "")
     spans = spans_of(ops, facts.history, facts.op_timeout_s)
     start_ns = min((a for a, _ in spans), default=None) if ops else None
     end_ns = max((b for _, b in spans), default=None) if ops else None
     to_ns = max((b for _, b in spans), default=0)
     return Symptom(
         checker=result.checker,
-        claims=[claim] if claim else sorted(traits.claims or facts.claims),
+        claims=[claim] if claim else sorted(checker.claims or facts.claims),
         start_ns=start_ns,
         end_ns=end_ns,
         nodes=sorted({op.node_seen for op in ops if op.node_seen is not None}),
@@ -168,13 +168,13 @@ def faults_between(
 
 
 def _fault(record: LandingRecord, nemeses: Mapping[str, Nemesis], *, after: bool) -> NearFault:
-    traits = nemeses.get(record.nemesis, Nemesis())
+    nemesis = nemeses.get(record.nemesis, Nemesis())
     led = any(isinstance(v, str) and v in _LEADERS for v in record.facts.values())
-    tags = {*traits.taxdc_tags, *(["leadership/election"] if led else [])}
+    tags = {*nemesis.taxdc_tags, *(["leadership/election"] if led else [])}
     return NearFault(
         id=record.fault_id,
         nemesis=record.nemesis,
-        taxdc=traits.taxdc,
+        taxdc=nemesis.taxdc,
         tags=sorted(tags),
         after=after,
     )

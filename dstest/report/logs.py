@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord, LeadDetails
 from dstest.core.log_lines import kept_name, run_time_ns
 from dstest.core.protocols import System
@@ -137,11 +136,11 @@ def _files(run: Path) -> Iterator[tuple[str, Path]]:
 def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeLog]:
     """All logs that were kept of the nodes; nothing where there is no such folder. What is an alarm
     is what it is to the judge: `system` says what its own alarms are, and what only looks so."""
-    traits = _traits_of(system)
-    texts = tuple(traits.log_alarms), tuple(traits.log_harmless)
+    theirs: System = registry.known("systems", system)
+    texts = theirs.logs.alarms, theirs.logs.harmless
     found = []
     for node, path in _files(run):
-        if path.name in traits.journals.names:
+        if path.name in theirs.journals.names:
             continue
         lines, stampless = [], 0
         try:
@@ -160,14 +159,6 @@ def read_logs(run: Path, meta: RunMeta, system: str | None = None) -> list[NodeL
         lines.sort(key=lambda line: line.time_ns)
         found.append(NodeLog(node, kept_name(path.name), lines, stampless, *texts))
     return found
-
-
-def _traits_of(system: str | None) -> System:
-    """What a system says of itself; nothing where it is not there any more."""
-    try:
-        return registry.load("systems", system) if system else System()
-    except ConfigError:
-        return System()
 
 
 def spoken(logs: Sequence[NodeLog]) -> list[tuple[int, str, str]]:

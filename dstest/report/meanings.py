@@ -1,6 +1,6 @@
 """What each anomaly means to somebody who has never heard of it: `static/anomalies.toml` as data.
 
-A checker of one's own says it by its trait `means` (`dstest.core.protocols.Checker`), which
+A checker of one's own says it by its `means` (`dstest.core.protocols.Checker`), which
 comes before the table. What an anomaly carries as data (`culprit`, `stuck`, `overlap_ns`) is read
 back from sentences in runs that were judged before it did, and of checkers of others, which have
 these alone.
@@ -20,7 +20,6 @@ from msgspec import UNSET
 
 from dstest.core import registry
 from dstest.core.check import Anomaly, Stuck
-from dstest.core.errors import ConfigError
 from dstest.core.op import Op
 from dstest.core.protocols import Checker
 
@@ -76,23 +75,14 @@ def mistyped(name: str) -> list[str]:
     return [] if table_meaning(name) else get_close_matches(name, {*_table()} - {"endings"}, n=3)
 
 
-def _own(checker: str) -> Checker:
-    """What the checker says itself; nothing where it is not there any more."""
-    try:
-        found: Checker = registry.load("checkers", checker)
-        return found
-    except ConfigError:
-        return Checker()
-
-
 def gravity(checker: str, name: str) -> int:
     """How many models forbid this anomaly, as far as its checker says so."""
-    return _own(checker).forbidden_by(name)
+    return int(registry.known("checkers", checker).forbidden_by(name))
 
 
 def meaning_of(checker: str, name: str) -> Meaning:
     """The meaning of an anomaly that `checker` has found."""
-    own = _own(checker)
+    own: Checker = registry.known("checkers", checker)
     if text := own.means.get(name):
         did = own.did.get(name, f"broke what {checker} demands: {name}")
         found = table_meaning(name)

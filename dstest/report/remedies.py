@@ -154,11 +154,8 @@ class _Run(NamedTuple):
     @property
     def lab(self) -> Lab:
         """What its lab says of itself."""
-        try:
-            found: Lab = registry.load("labs", self.spec["lab"])
-            return found
-        except (ConfigError, KeyError):
-            return Lab()
+        found: Lab = registry.known("labs", self.spec.get("lab"))
+        return found
 
     def on_nodes(self, **changes: Any) -> str:
         """As `command`, where its nodes were simulated on some that are not."""
@@ -500,8 +497,8 @@ def _counts(run: _Run) -> str:
 
 def _harmless(run: _Run) -> str:
     return (
-        "What a healthy server logs like that, log_harmless of the system names: a text of the"
-        " line, or of the exception in which a traceback ends."
+        "What a healthy server logs like that, `harmless` in the system's `logs` names: a text of"
+        " the line, or of the exception in which a traceback ends."
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError
 from dstest.core.protocols.systems import Caution, Relaxation
 from dstest.core.run_words import pair_of, value_text
 from dstest.report.model import RunReport
@@ -17,20 +16,11 @@ _PARTS: Final = (("systems", "system"), ("workloads", "workload"), ("nemeses", "
 """Whose options come first: those of the system say what was tested."""
 
 
-def _plugin(kind: str, name: object) -> Any:
-    """A plug-in, None where it is not there any more."""
-    try:
-        return registry.load(kind, name) if isinstance(name, str) else None
-    except ConfigError:
-        return None
-
-
 def _sorted(given: list[str], spec: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """(those of the system, all others by whose they are), each as it was given."""
     left, groups = list(dict.fromkeys(given)), list[list[str]]()
     for kind, part in _PARTS:
-        plugin = _plugin(kind, spec.get(part))
-        declared: Mapping[str, Any] = {} if plugin is None else plugin.options
+        declared = registry.known(kind, spec.get(part)).options
         groups.append([pair for pair in left if pair.partition("=")[0] in declared])
         left = [pair for pair in left if pair not in groups[-1]]
     return groups[0], [*groups[1], *groups[2], *left]
@@ -50,11 +40,10 @@ def relaxations(report: RunReport) -> list[Relaxation]:
     """What the system documents for the options that were in force instead of what was asked, as
     far as that may explain the violation."""
     symptom = report.evidence.symptom
-    system = _plugin("systems", report.meta.spec.get("system"))
-    if symptom is None or system is None:
+    if symptom is None:
         return []
     options = report.meta.spec.get("options", {})
-    rows = system.relaxations
+    rows = registry.known("systems", report.meta.spec.get("system")).relaxations
     return [row for row in rows if row.model in symptom.documented and row.holds(options)]
 
 
@@ -80,8 +69,8 @@ def _in_force(row: Caution, spec: Mapping[str, Any], given: set[str]) -> str:
 def _loses_power(spec: Mapping[str, Any]) -> bool:
     """Does a fault of the run take what was not synced?"""
     names = str(spec.get("nemesis") or "").split(",")
-    nemeses = [_plugin("nemeses", name.strip()) for name in names]
-    return any(one.page_cache == "lost" for one in nemeses if one is not None)
+    nemeses = [registry.known("nemeses", name.strip()) for name in names]
+    return any(one.page_cache == "lost" for one in nemeses)
 
 
 def _stronger(
@@ -119,9 +108,7 @@ def documented(report: RunReport) -> list[Setting]:
     """What the documentation of the system says against these settings: that it promises less than
     the run was held to, before what it warns of."""
     spec = report.meta.spec
-    system = _plugin("systems", spec.get("system"))
-    if system is None:
-        return []
+    system = registry.known("systems", spec.get("system"))
     options, power = spec.get("options", {}), _loses_power(spec)
     given = {pair.partition("=")[0] for pair in report.meta.options_given or []}
     found = [_of_relaxation(row, system, spec) for row in relaxations(report)]
@@ -136,15 +123,15 @@ def ways_out(report: RunReport) -> list[Step]:
     """What to do about a failure that the system documents: ask for more, or hold the run to what
     it promises, where a checker of the run can judge that."""
     spec, given = report.meta.spec, report.meta.options_given
-    checkers = [_plugin("checkers", name) for name in report.evidence.checker.ran]
+    ours = {*report.evidence.checker.ran} & {*registry.names("checkers")}
+    models = {model for name in ours for model in registry.load("checkers", name).models}
     found: list[Step] = []
     for setting in documented(report):
         for way in setting.ways:
             pairs = ", ".join(pair_of(*pair) for pair in way.items())
             asks = f"Is it gone, or less, where the system promises more: with {pairs}?"
             found.append(Step(asks, with_options(spec, given, way)))
-        able = any(one is not None and setting.model in one.models for one in checkers)
-        if setting.model and able:
+        if setting.model in models:
             asks = f"Does it keep {setting.model}, which is what it promises with these settings?"
             found.append(Step(asks, with_options({**spec, "model": setting.model}, given, {})))
     return list({step.command: step for step in reversed(found)}.values())[::-1]

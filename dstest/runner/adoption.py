@@ -295,11 +295,11 @@ def residues(
     of a `lab` that dstest has not made, only what lies in directories that it has made."""
     from clusters.remote.connection import LEASES
 
-    traits: list[System | Nemesis] = [
+    plugins: list[System | Nemesis] = [
         *(one for one in [*_all("systems"), system] if one is not None),
         *(one for one in [*_all("nemeses"), nemesis] if one is not None),
     ]
-    found = [LEASES, *(kind for one in traits for kind in one.residues)]
+    found = [LEASES, *(kind for one in plugins for kind in one.residues)]
     # Systems on one base share kinds; two of one name that differ are looked for both.
     kinds = sorted(dict.fromkeys(found), key=lambda kind: kind.rank)
     if lab is None or lab.made is not None:

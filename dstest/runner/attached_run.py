@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from dstest.core.answers import ask_s, in_time
-from dstest.core.errors import FaultRefused
+from dstest.core.errors import DstestError, FaultRefused
 from dstest.core.protocols import Attached, Deployment
 from dstest.core.residue import Residue
 from dstest.runner.requirements import why_lacking
@@ -24,6 +24,14 @@ class AttachedRun(Run):
         return [kind for kind in super()._residues() if not kind.others]
 
     async def _look(self, deployment: Deployment) -> None:
+        try:
+            await self._find(deployment)
+        except DstestError as error:
+            error.message += "; nothing was touched"
+            raise
+
+    async def _find(self, deployment: Deployment) -> None:
+        """What runs there, told and kept. LabError, FaultRefused where the run cannot go on."""
         assert isinstance(deployment, Attached)
         limit_s = LOOKS * ask_s(deployment.timing)
         await in_time(deployment, "look", deployment.look(), limit_s)
@@ -32,8 +40,7 @@ class AttachedRun(Run):
             self._ui.say(line)
         if whys := [*why_lacking(deployment, self._nemesis, self._plugins.plans)]:
             raise FaultRefused(
-                f"{'; '.join(whys)}; nothing was touched",
-                remedy="-o start=COMMAND, a unit of systemd, or another --nemesis",
+                "; ".join(whys), remedy="-o start=COMMAND, a unit of systemd, or another --nemesis"
             )
 
     async def _lay(self, deployment: Deployment) -> None:

@@ -19,10 +19,15 @@ from typing import Any, Final
 import msgspec
 
 from dstest.core.errors import ConfigError
+from dstest.core.evidence import FaultDetails
 from dstest.core.protocols import FaultPlan, Option
 from dstest.core.recordable import not_json
 
 OPEN: Final = "random"
+
+_OF_RUNS: Final = frozenset(FaultDetails.__struct_fields__) - {"moment"}
+"""Facts by which a fault is judged. The moment is planned, and what came of it is added there."""
+
 _FAULT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 """It names files, leases and rules on the nodes."""
 
@@ -43,6 +48,8 @@ def problem_of(plans: Sequence[FaultPlan], names: Sequence[str]) -> str | None:
             return f"{plan.fault_id} is a {plan.nemesis}, which its nemesis does not name"
         if plan.start_ns < 0 or plan.duration_ns <= 0:
             return f"{plan.fault_id} has no time"
+        if said := sorted(_OF_RUNS & plan.facts.keys()):
+            return f"{plan.fault_id} has the fact {said[0]}, which its run is to find out"
         if odd := not_json(plan.facts):
             return f"its plan() gives {plan.fault_id} the fact {odd}, which no schedule can hold"
     return None

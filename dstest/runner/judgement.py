@@ -507,23 +507,22 @@ def _foreign(meta: RunMeta, workload: Any, claims: frozenset[str]) -> list[str]:
     return wrong
 
 
-def _traits(nemesis: str) -> Nemesis:
-    """What this nemesis declares; nothing for one that is not known."""
-    known = nemesis in registry.names("nemeses")
-    return registry.load("nemeses", nemesis) if known else Nemesis()
-
-
 class _NoCrash(Checker):
     """What the ends of servers would say of themselves, were a checker to find them."""
 
     breaks = NO_CRASH_BREAKS
 
 
-def _traits_of(facts: RunFacts) -> tuple[dict[str, Checker], dict[str, Nemesis]]:
-    """Those of the checkers and of the nemeses of a run, by name."""
+def _nemeses_of(records: Sequence[LandingRecord]) -> dict[str, Nemesis]:
+    """Those of these records, by name."""
+    return {r.nemesis: registry.known("nemeses", r.nemesis) for r in records}
+
+
+def _plugins_of(facts: RunFacts) -> tuple[dict[str, Checker], dict[str, Nemesis]]:
+    """The checkers and the nemeses of a run, by name."""
     known = {name: registry.load("checkers", name) for name in facts.results}
     known[NO_CRASH] = _NoCrash()
-    return known, {record.nemesis: _traits(record.nemesis) for record in facts.records}
+    return known, _nemeses_of(facts.records)
 
 
 def _promised(
@@ -564,7 +563,7 @@ def _run_facts(
     told = OfNodes() if path.simulated else of_nodes(run, system, meta, folded)
     records: list[LandingRecord] = folded.records
     load_end_ns = _known(meta.load_end_ns)
-    nemeses = {name: _traits(name) for name in dict.fromkeys(r.nemesis for r in records)}
+    nemeses = _nemeses_of(records)
     agreed = reconcile(folded, meta)
     return RunFacts(
         history=history,
@@ -649,7 +648,7 @@ def assess(run: RunDir, canary: Canary | None = None) -> Judgement:
     built_in = [*([crash] if crash else []), *run_facts.built_in]
     results = {**run_facts.results, **{result.checker: result for result in built_in}}
     probes = offline_probes(run, run_facts, history_lint, results, meta.model)
-    symptom = symptom_of(run_facts, results.values(), *_traits_of(run_facts))
+    symptom = symptom_of(run_facts, results.values(), *_plugins_of(run_facts))
     if symptom is not None:
         weaker = _promised(run_facts, history.header, meta.model, probes, symptom)
         symptom = msgspec.structs.replace(symptom, documented=weaker)

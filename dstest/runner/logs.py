@@ -2,8 +2,8 @@
 written down; and logs that were kept, read for their alarms and for what is missing of them.
 
 A log that is missing, empty, cut, changed since it was fetched, of another time, or that tells of
-fewer starts than were seen (`log_start`) is missing evidence. A gap in it is none: a server may be
-silent for minutes when all is well.
+fewer starts than were seen (`SystemLogs.start`) is missing evidence. A gap in it is none: a server
+may be silent for minutes when all is well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dstest.core.errors import ConfigError, DstestError
 from dstest.core.implements import implements
 from dstest.core.log_lines import LOG_MB, LOG_OPTION, PACKED, kept_as, kept_name, run_time_ns
 from dstest.core.node import LabInfo
-from dstest.core.protocols import Deployment, LocalFile, LogFiles
+from dstest.core.protocols import Deployment, LocalFile, LogFiles, System
 from dstest.core.residue import RUN_NOTE
 from dstest.core.run_record import KeptLog, Logs, RunMeta, RunSpec
 from dstest.history.layout import RunDir, opened_log
@@ -108,14 +108,11 @@ class _Reader:
     """One log: lines, starts, alarms. A line without a stamp of its own, such as a runtime's last
     words, is of the time of the last line before it that has one."""
 
-    def __init__(self, node: str, system: Any, meta: RunMeta) -> None:
+    def __init__(self, node: str, system: System, meta: RunMeta) -> None:
         self.node = node
         self.meta = meta
-        traits = system
-        self.own = traits.log_alarms
-        self.harmless = traits.log_harmless
-        self.mark = traits.log_start
-        self.version = re.compile(traits.log_version) if traits.log_version else None
+        self.logs = system.logs
+        self.version = re.compile(self.logs.version) if self.logs.version else None
         self.versions: set[str] = set()
         self.lines = self.starts = self.stamped = self.in_time = 0
         self.alarms: list[Alarm] = []
@@ -147,7 +144,7 @@ class _Reader:
             self.stamped += 1
             end_ns = int((self.meta.load_s or 0.0) * 1e9)
             self.in_time += -SPAN_S * 1e9 <= ts <= end_ns + SPAN_S * 1e9
-        if self.mark and self.mark in line:
+        if self.logs.start and self.logs.start in line:
             self.starts += 1
         if self.version is not None and (told := self.version.search(line)):
             self.versions.add(told[1])
@@ -155,7 +152,7 @@ class _Reader:
             return
         if self._handled:
             self._chained(line)
-        alarm = kind_of(line, self.own, self.harmless)
+        alarm = kind_of(line, self.logs.alarms, self.logs.harmless)
         if alarm is None:
             return
         if alarm == (EXCEPTION, False) and _TRACEBACK.search(line):
@@ -180,14 +177,14 @@ class _Reader:
                 self._give_up()
             return False
         first = self._tracebacks.pop()
-        if any(text.lower() in said.lower() for text in self.harmless):
+        if any(text.lower() in said.lower() for text in self.logs.harmless):
             return True
-        itself = kind_of(said, self.own, ())
+        itself = kind_of(said, self.logs.alarms, ())
         if itself is not None and itself[0] not in (EXCEPTION, DISCONNECT):
             self._alarm(said, itself, dated=False)
             return True
         told = f"{first.strip()} ... {said}"
-        alarm = kind_of(told, self.own, ()) or (EXCEPTION, False)
+        alarm = kind_of(told, self.logs.alarms, ()) or (EXCEPTION, False)
         before = len(self.alarms)
         self._alarm(told, alarm, dated=False)
         self._handled = len(self.alarms) > before and alarm == (EXCEPTION, False)
@@ -302,7 +299,7 @@ def _gap(
     if processes is not None:
         told = processes.lives_by_log.get(node, {})
         lives = told.get(path.name, processes.lives.get(node, 0))
-    if reader.mark and reader.starts < max(1, lives):
+    if reader.logs.start and reader.starts < max(1, lives):
         return (
             f"{path.name} is silent: it tells of {reader.starts} starts of a server, "
             f"{max(1, lives)} were seen"

@@ -71,16 +71,12 @@ def load_of(meta: RunMeta, ops: list[Op], folded: Folded) -> Load:
             "run.json does not say when clients gave up (spec.options.op_timeout_s)",
             remedy="take the file from where the run was made",
         )
-    try:
-        races = registry.load("systems", spec.system).conflict_errors
-    except ConfigError:
-        races = frozenset()
     # Clients that go where the system sends them: a loss says nothing of the node they came by.
     led = {one.node for one in meta.endpoints or () if one.kind not in PINNED_KINDS}
     return Load(
         ops=ops,
         end_ns=meta.load_end_ns if isinstance(meta.load_end_ns, int) else None,
-        races=races,
+        races=registry.known("systems", spec.system).conflict_errors,
         node_of={of: node for of, node in folded.process_nodes.items() if node not in led},
         timeout_ns=int(timeout_s * 1e9),
     )

@@ -95,7 +95,7 @@ class NemesisLoop:
         """Say under load, before the first fault, what will keep faults from being proven."""
         if isinstance(self._nemesis, Foresees):
             await self._ctx.clock.until(at_ns)
-            with contextlib.suppress(Exception):  # it only says something: no run ends by it
+            with contextlib.suppress(Exception, SystemExit):  # it only says something
                 async with asyncio.timeout(_FORESEE_S):
                     if said := await self._nemesis.foresee(self._ctx):
                         self._tell(said)

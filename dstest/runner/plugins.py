@@ -370,7 +370,7 @@ def _plans(
 
     def planned(time_limit_s: float) -> list[FaultPlan]:
         plans = nemesis.plan(stream(spec.seed, "nemesis"), names, time_limit_s, options)
-        return moment.waiting(plans, parts_of(nemesis), options)
+        return moment.with_moments(plans, parts_of(nemesis), options)
 
     if schedule is None:
         return planned(spec.time_limit_s)
@@ -446,7 +446,7 @@ def resolve(
         )
     brought = [] if schedule is None else _scheduled(schedule, spec)
     declared = _declared(system, work, chosen, *added(checkers, work))
-    declared |= moment.declared(parts_of(chosen), [*brought, *pairs])
+    declared |= moment.options_of(parts_of(chosen), [*brought, *pairs])
     options = registry.parse_options([*brought, *pairs], declared)
     check_raw_client(system, work, options)
     check_left_out(work, options)

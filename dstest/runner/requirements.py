@@ -33,7 +33,7 @@ from dstest.core.protocols import (
     Workload,
 )
 from nemeses.base.driver import Driver
-from nemeses.base.moment import LOG, planned
+from nemeses.base.moment import LOG, spec_in
 
 PINNED_CLIENTS: Final = "clients of one node"
 """What a system lacks whose clients go elsewhere, for a nemesis that shows at clients."""
@@ -287,12 +287,13 @@ def check_moments(
     system: System, nemesis: Nemesis, plans: Sequence[FaultPlan], *, simulated: bool
 ) -> None:
     """Raises ConfigError where a fault is to wait for a moment and cannot: by its nemesis, whose
-    own `inject` would not wait, by what the system lacks, or since nodes are simulated."""
+    own `inject` would not wait, by what the system lacks, or since its servers are simulated or
+    others'."""
     kind = deployment_of(system)
     parts = {part.name: part for part in parts_of(nemesis)}
     aiming = [name for name, part in parts.items() if "at" in part.options]
     for plan in plans:
-        if (wanted := planned(plan)) is None:
+        if (wanted := spec_in(plan)) is None:
             continue
         if aiming and not wanted.at.startswith(LOG):
             raise ConfigError(
@@ -305,6 +306,8 @@ def check_moments(
         why = ""
         if simulated:
             why = "simulated servers have no points that could be met"
+        elif not missing(kind, Attached):
+            why = "--attach: servers that others have started are not traced, nor their logs read"
         elif not isinstance(part, Driver) or type(part).inject is not Driver.inject:
             why = f"{part.name} has an inject() of its own, which waits for nothing"
         elif missing(kind, asked):

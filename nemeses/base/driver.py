@@ -124,7 +124,7 @@ def with_signals(record: LandingRecord, seen: Observed) -> LandingRecord:
     injector with the moment at which the fault began, where it waited for one."""
     injector = seen.injector
     if FaultDetails.of(record).moment:
-        parts = (injector.detail, moment.told(FaultDetails.of(record).moment))
+        parts = (injector.detail, moment.sentence(FaultDetails.of(record).moment))
         injector = msgspec.structs.replace(injector, detail="; ".join(filter(None, parts)))
     return msgspec.structs.replace(
         with_facts(record, seen.facts),
@@ -424,14 +424,14 @@ class Driver(Nemesis, ABC):
         record = with_facts(record, await self.before(ctx, record))
         await self.arm(ctx, record)
         if ctx.trigger is not None:
-            record = await ctx.trigger.come(record)
+            record = await ctx.trigger.wait(record)
             if record.notes:
                 await self.disarm(ctx, record)
                 return record
         record = with_facts(record, {"traffic_at_inject": ctx.traffic.by_node()})
         record = await self._applied(ctx, await ctx.epochs.open(record))
         if ctx.trigger is not None:
-            record, late = await ctx.trigger.begun(record)
+            record, late = await ctx.trigger.let_go(record)
             record = demote(record, late) if late else record
         await asyncio.sleep(self.settle_s)
         return await self._landing(ctx, await self.after_apply(ctx, record))

@@ -4,8 +4,8 @@ line of a log, when all is ready for the fault, and then it begins.
     -o partition.at=function:NAME    as `-o at=` of aimed has it, but for `any:`
     -o partition.at=log:REGEX        a line that the server logs from then on
 
-The nemesis knows nothing of it: its driver asks `come` when victims are chosen and leases are
-armed, and `begun` when the fault was applied. In between the thread that has come to the point
+The nemesis knows nothing of it: its driver asks `wait` when victims are chosen and leases are
+armed, and `let_go` when the fault was applied. In between the thread that has come to the point
 stands, and the others run, for `hold_ms` at most: a fault that begins later than that is in doubt,
 since the moment was over. Of a line in a log nobody can be held. Whoever comes first decides; all
 that is traced is let go when the fault has begun. What came is a fact of the record (`moment`).
@@ -67,7 +67,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
 """Of each nemesis, as `NEMESIS.key`."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MomentSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is waited for, as a plan has it (`moment` of its facts)."""
 
     at: str
@@ -77,7 +77,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     on: Literal["targets", "all"] = "targets"
 
 
-class Came(msgspec.Struct, frozen=True, kw_only=True):
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """What came: where, at which hit, by which process and thread of it; or the line that was
     logged. `hits` are those that were counted by member, whether it came or not."""
 
@@ -103,7 +103,7 @@ class Source(ABC):
         """Why it cannot be waited for; empty where it is from now on."""
 
     @abstractmethod
-    async def look(self) -> Came:
+    async def look(self) -> Arrival:
         """What has come by now; without a `name` nothing has."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Source(ABC):
         """Let go of all, whatever has become of the nodes."""
 
 
-def wanted_of(values: Mapping[str, Any]) -> Wanted:
+def spec_of(values: Mapping[str, Any]) -> MomentSpec:
     """The moment that options ask for. ConfigError where it is none."""
     at = values["at"]
     if at.startswith(LOG):
@@ -121,14 +121,14 @@ def wanted_of(values: Mapping[str, Any]) -> Wanted:
             raise ConfigError(f"{at}: {error}", remedy="a regular expression of Python") from None
         if every:
             raise ConfigError(f"{at} fits any line", remedy="log:'became leader'")
-        return Wanted(**{**values, "hit": values["hit"] or 1})
+        return MomentSpec(**{**values, "hit": values["hit"] or 1})
     steps, hit = aim.parse(at)
     if steps[0].kind == "any":
         raise ConfigError(f"at={at}: of aimed alone", remedy="--nemesis aimed, or a point by name")
-    return Wanted(**{**values, "hit": values["hit"] or hit})
+    return MomentSpec(**{**values, "hit": values["hit"] or hit})
 
 
-def declared(parts: Sequence[Nemesis], pairs: Sequence[str]) -> dict[str, Option]:
+def options_of(parts: Sequence[Nemesis], pairs: Sequence[str]) -> dict[str, Option]:
     """The options of moments of those nemeses for which one is asked for. ConfigError for one that
     cannot wait for any."""
     found: dict[str, Option] = {}
@@ -155,7 +155,7 @@ def keys(parts: Sequence[Nemesis]) -> set[str]:
     return {f"{part.name}.{key}" for part in parts for key in OPTIONS}
 
 
-def waiting(
+def with_moments(
     plans: list[FaultPlan], parts: Sequence[Nemesis], options: Mapping[str, Any]
 ) -> list[FaultPlan]:
     """The plans, with the moments that their faults wait for. ConfigError where one is none."""
@@ -163,7 +163,7 @@ def waiting(
     for part in parts:
         values = {key: options.get(f"{part.name}.{key}") for key in OPTIONS}
         if values["at"]:
-            wanted[part.name] = msgspec.to_builtins(wanted_of(values))
+            wanted[part.name] = msgspec.to_builtins(spec_of(values))
     if not wanted:
         return plans
     return [
@@ -174,36 +174,36 @@ def waiting(
     ]
 
 
-def planned(plan: FaultPlan) -> Wanted | None:
+def spec_in(plan: FaultPlan) -> MomentSpec | None:
     """What this fault is to wait for; None where it begins when it is due. ConfigError where a
     schedule says what is none."""
     wanted = plan.facts.get("moment")
     if wanted is None:
         return None
     try:
-        found = msgspec.convert(wanted, Wanted)
+        found = msgspec.convert(wanted, MomentSpec)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{plan.fault_id}: moment: {error}", remedy="-o NEMESIS.at=") from None
-    return wanted_of(msgspec.to_builtins(found))
+    return spec_of(msgspec.to_builtins(found))
 
 
 def moment_of(ctx: NemesisContext, plan: FaultPlan) -> Moment | None:
     """What this fault waits for in this run; None where it begins when it is due."""
-    wanted = planned(plan)
+    wanted = spec_in(plan)
     return None if wanted is None else Moment(ctx, wanted)
 
 
 class Moment:
     """The moment of one fault."""
 
-    def __init__(self, ctx: NemesisContext, wanted: Wanted) -> None:
+    def __init__(self, ctx: NemesisContext, wanted: MomentSpec) -> None:
         self._ctx, self._wanted = ctx, wanted
         self._source: Source | None = None
         self._unmet_ns = 0
         """When it had not come yet, by our clock."""
         self._came = ""
 
-    async def come(self, record: LandingRecord) -> LandingRecord:
+    async def wait(self, record: LandingRecord) -> LandingRecord:
         """Wait for it. The record with what came, or with a note that nothing was injected."""
         names = record.targets if self._wanted.on == "targets" else list(self._ctx.nodes)
         kind: type[_LogLine | _Point] = _LogLine if self._wanted.at.startswith(LOG) else _Point
@@ -216,9 +216,9 @@ class Moment:
             await node.arm_lease(lease, off, ttl_s=limits.LEASE_TTL_S)
         try:
             why = await source.arm()
-            came = Came() if why else await self._waited(source)
+            came = Arrival() if why else await self._waited(source)
         except LabError as error:
-            why, came = error.message, Came()
+            why, came = error.message, Arrival()
         if came.name:
             self._came = came.name
             return _with(record, self._wanted, came)
@@ -228,7 +228,7 @@ class Moment:
             _with(record, self._wanted, came), notes=[f"nothing was injected: {why}"]
         )
 
-    async def _waited(self, source: Source) -> Came:
+    async def _waited(self, source: Source) -> Arrival:
         until_ns = clock.monotonic_ns() + int(self._wanted.reach_s * 1e9)
         while True:
             asked_ns = clock.monotonic_ns()
@@ -238,7 +238,7 @@ class Moment:
             self._unmet_ns = asked_ns
             await asyncio.sleep(LOOK_S)
 
-    async def begun(self, record: LandingRecord) -> tuple[LandingRecord, str]:
+    async def let_go(self, record: LandingRecord) -> tuple[LandingRecord, str]:
         """The fault was applied: let all go. (The record with how long that took at most, why that
         was too late or empty.)"""
         assert self._source is not None
@@ -261,19 +261,19 @@ class Moment:
                 await self._ctx.node(name).release_lease(f"{record.fault_id}-at")
 
 
-def _with(record: LandingRecord, wanted: Wanted, came: Came) -> LandingRecord:
+def _with(record: LandingRecord, wanted: MomentSpec, came: Arrival) -> LandingRecord:
     told = {**msgspec.to_builtins(wanted), **msgspec.to_builtins(came)}
     return msgspec.structs.replace(record, facts={**record.facts, "moment": told})
 
 
-def _never(wanted: Wanted, came: Came) -> str:
+def _never(wanted: MomentSpec, came: Arrival) -> str:
     hits = sum(came.hits.values())
     of = f"{hits} of {wanted.hit} hits" if hits else "never reached"
     where = ", ".join(came.hits)
     return f"{wanted.at}: {of} in {wanted.reach_s:g} s" + (f" on {where}" if where else "")
 
 
-def told(moment: Mapping[str, Any]) -> str:
+def sentence(moment: Mapping[str, Any]) -> str:
     """What came, for the record's injector signal."""
     if not moment.get("name"):
         return ""
@@ -288,7 +288,7 @@ def told(moment: Mapping[str, Any]) -> str:
 class _Point(Source):
     """A point of the server's program."""
 
-    def __init__(self, ctx: NemesisContext, wanted: Wanted, names: Sequence[str]) -> None:
+    def __init__(self, ctx: NemesisContext, wanted: MomentSpec, names: Sequence[str]) -> None:
         self._ctx, self._wanted, self.names = ctx, wanted, names
         self.held, self.armed_ns = wanted.hold_ms > 0, {}
         self._pids: dict[str, list[int]] = {}
@@ -305,21 +305,27 @@ class _Point(Source):
         return "; ".join(filter(None, found))
 
     async def _arm(self, name: str, steps: Sequence[aim.Step], then: str) -> str:
+        """Why it is not armed there. An error is no exception: who is armed meanwhile on another
+        member would not be waited for, and would not be let go."""
         node = self._ctx.node(name)
-        seen = await aim.sight(node, self._pids[name], steps)
-        if isinstance(seen, str):
-            return f"{name}: {seen}"
-        self.armed_ns[name] = clock.monotonic_ns()
-        await aim.start(node, aim.spec_of(seen, steps, hit=self._wanted.hit, times=1, then=then))
+        try:
+            seen = await aim.sight(node, self._pids[name], steps)
+            if isinstance(seen, str):
+                return f"{name}: {seen}"
+            spec = aim.spec_of(seen, steps, hit=self._wanted.hit, times=1, then=then)
+            self.armed_ns[name] = clock.monotonic_ns()
+            await aim.start(node, spec)
+        except LabError as error:
+            return error.message
         return ""
 
-    async def look(self) -> Came:
+    async def look(self) -> Arrival:
         rows = await asyncio.gather(*(aim.status_of(self._ctx.node(n)) for n in self.names))
         hits = {n: row.hits for n, row in zip(self.names, rows, strict=True)}
         for name, row in zip(self.names, rows, strict=True):
             if row.fired and row.root in self._pids[name] and not row.lost:
-                return Came(name=name, pid=row.pid, tid=row.tid, file=row.file, hits=hits)
-        return Came(hits=hits)
+                return Arrival(name=name, pid=row.pid, tid=row.tid, file=row.file, hits=hits)
+        return Arrival(hits=hits)
 
     async def release(self) -> None:
         async def one(name: str) -> None:
@@ -334,7 +340,7 @@ class _LogLine(Source):
 
     held = False
 
-    def __init__(self, ctx: NemesisContext, wanted: Wanted, names: Sequence[str]) -> None:
+    def __init__(self, ctx: NemesisContext, wanted: MomentSpec, names: Sequence[str]) -> None:
         self._ctx, self._wanted = ctx, wanted
         logs = ctx.offered(LogFiles)
         self._files = {} if logs is None else logs.log_files()
@@ -358,14 +364,14 @@ class _LogLine(Source):
         pattern, reach_s = self._wanted.at.removeprefix(LOG), self._wanted.reach_s
         words = ["python3", _FOLLOWER, _GUARD, str(reach_s), str(self._wanted.hit), pattern]
         argv = [*words, *self._files[name]]
-        done = await self._ctx.node(name).run(argv, timeout_s=reach_s + _SLACK_S, check=False)
+        done = await self._ctx.node(name).run(argv, timeout_s=reach_s + _SLACK_S)
         return str(json.loads(done.stdout or '""'))
 
-    async def look(self) -> Came:
+    async def look(self) -> Arrival:
         for name, task in self._tasks.items():
             if task.done() and (line := task.result()):
-                return Came(name=name, line=line)
-        return Came()
+                return Arrival(name=name, line=line)
+        return Arrival()
 
     async def release(self) -> None:
         """Followers end when their guard is gone."""

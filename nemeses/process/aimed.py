@@ -266,7 +266,10 @@ class Aimed(ProcessFault):
         """Trace them: the point is armed when this returns."""
         details, facts = AimedDetails.of(record), {}
         if details.steps[0].kind == "any":
-            found = await _drawn(ctx, details)
+            try:
+                found = await drawn(ctx, details)
+            except LabError as error:
+                found = f"not armed: {error.message}"
             if isinstance(found, str):
                 self._remember(record, details.aimed_at)
                 raise ApplyFailed([found])
@@ -274,15 +277,18 @@ class Aimed(ProcessFault):
             details = AimedDetails.of(with_facts(record, facts))
         then, times = _action(details)
 
-        async def one(name: str) -> aim.AimStatus:
+        async def one(name: str) -> str:
             seen = msgspec.convert(details.sights[name], aim.Sight)
             spec = aim.spec_of(seen, details.steps, hit=details.hit, times=times, then=then)
-            return await aim.start(ctx.node(name), spec)
+            try:
+                await aim.start(ctx.node(name), spec)
+            except LabError as error:
+                return f"not armed: {error.message}"
+            return ""
 
-        try:
-            await asyncio.gather(*map(one, details.aimed_at))
-        except LabError as error:
-            raise ApplyFailed([f"not armed: {error.message}"], facts) from None
+        whys = await asyncio.gather(*map(one, details.aimed_at))
+        if any(whys):
+            raise ApplyFailed([*filter(None, whys)], facts)
         return facts
 
     def _remember(self, record: LandingRecord, names: Sequence[str]) -> None:
@@ -309,11 +315,9 @@ class Aimed(ProcessFault):
         if record.notes or details.drawn or not details.unmet or details.fired:
             return record
         counts = await counts_around(ctx, record)
-        step = details.steps[max(row["step"] for row in details.reached.values())]
-        met = own_hits(step, counts)
-        self._remember(record, [n for n in counts if not met[n]])
+        self._remember(record, [n for n, hits in own_hits(details, counts).items() if not hits])
         record = with_facts(record, {"counts": msgspec.to_builtins(counts)})
-        return msgspec.structs.replace(record, notes=[unmet_note(record, counts)])
+        return msgspec.structs.replace(record, notes=[unmet_note(details, counts)])
 
     def usual_patience_s(self, ctx: NemesisContext, record: LandingRecord) -> float:
         """None where the point was not reached: nothing was done that could show."""
@@ -433,13 +437,6 @@ async def _touched(ctx: NemesisContext, record: LandingRecord, name: str) -> lis
                 [f"{name}: process {process.pid} has a byte of ours at {left[0]}"] if left else []
             )
     return found
-
-
-async def _drawn(ctx: NemesisContext, details: AimedDetails) -> dict[str, Any] | str:
-    try:
-        return await drawn(ctx, details)
-    except LabError as error:
-        return f"not armed: {error.message}"
 
 
 def _nothing_done(record: LandingRecord) -> Observed:

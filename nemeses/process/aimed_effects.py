@@ -17,7 +17,7 @@ from nemeses.base.driver import Observed, Standing, with_facts
 from nemeses.base.process_evidence import Snapshots, control, gather
 from nemeses.observe.processes import processes_before, running, take_two_snapshots
 from nemeses.observe.servers import ask_all, probe_pairs, services_of
-from nemeses.process.aimed_points import AimedDetails, problems
+from nemeses.process.aimed_points import AimedDetails, problems, signal_of
 from nemeses.tools import aim
 
 _ERROR: Final = "errno:"
@@ -60,13 +60,8 @@ def _refusals(record: LandingRecord) -> Signal:
     counts = {n: row["refused"] for n, row in details.reached.items()}
     wrong = problems(record) + [f"{n}: no call was refused" for n, k in counts.items() if not k]
     told = f"{sum(counts.values()):,} answered {details.then.removeprefix(_ERROR)}"
-    return Signal(
-        signal=f"calls of {details.point} that were refused",
-        before=dict.fromkeys(details.aimed_at, 0),
-        during=counts,
-        moved=bool(counts) and not wrong,
-        detail="; ".join(wrong) or told,
-    )
+    what = f"calls of {details.point} that were refused"
+    return signal_of(details, what, counts, wrong, told)
 
 
 async def _silent(ctx: NemesisContext, record: LandingRecord, gone: Sequence[str]) -> Signal:
@@ -172,17 +167,11 @@ async def delayed(ctx: NemesisContext, record: LandingRecord) -> Observed:
     now = {n: before.get(n, 0) + k for n, k in zip(record.targets, found, strict=True)}
     silent = [f"{n}: no thread was seen to stand while others ran" for n, k in now.items() if not k]
     others: Snapshots = {n: pair for n, pair in snapshots.items() if n not in record.targets}
-    wrong = problems(record)
+    what = f"hits of {details.point} at which a thread was held"
     counts = {n: row["delayed"] for n, row in details.reached.items()}
+    told = f"held for {details.delay_ms:g} ms, {sum(counts.values())} times"
     return Observed(
-        injector=Signal(
-            signal=f"hits of {details.point} at which a thread was held",
-            before=dict.fromkeys(details.aimed_at, 0),
-            during=counts,
-            moved=bool(counts) and not wrong,
-            detail="; ".join(wrong)
-            or f"held for {details.delay_ms:g} ms, {sum(counts.values())} times",
-        ),
+        injector=signal_of(details, what, counts, problems(record), told),
         victim=Signal(
             signal="samples in which one thread of the server stood and others ran",
             before=dict.fromkeys(record.targets, 0),

@@ -75,6 +75,16 @@ class AimedDetails(Details, frozen=True, kw_only=True):
         return aim.parse(self.point)[0]
 
     @property
+    def place(self) -> int:
+        """Of the step that was waited for, where none of them did anything; 0 is the first."""
+        return max((row["step"] for row in self.reached.values()), default=0)
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Names of the functions that are that step."""
+        return frozenset(n for seen in self.sights.values() for n in seen["points"][self.place])
+
+    @property
     def fired(self) -> list[str]:
         """Members on which something was done."""
         return [name for name, row in self.reached.items() if row["fired"]]
@@ -135,6 +145,19 @@ def problems(record: LandingRecord) -> list[str]:
     return found
 
 
+def signal_of(
+    details: AimedDetails, what: str, counts: dict[str, int], wrong: Sequence[str], told: str
+) -> Signal:
+    """What the programs on the nodes have counted, by member; `told` where nothing is wrong."""
+    return Signal(
+        signal=what,
+        before=dict.fromkeys(details.aimed_at, 0),
+        during=counts,
+        moved=bool(counts) and not wrong,
+        detail="; ".join(wrong) or told,
+    )
+
+
 def reached_signal(record: LandingRecord, effect: Signal) -> Signal:
     """The point was reached, and its effect on the processes shows."""
     details, wrong = AimedDetails.of(record), problems(record)
@@ -149,21 +172,16 @@ def reached_signal(record: LandingRecord, effect: Signal) -> Signal:
         counts = [*point_counts(record).values()]
         met = min(len(count.reached) for count in counts)
         told = f"{details.point}, of {met} reached ones of {counts[0].armed}; {told}"
-    return Signal(
-        signal=f"hits of {details.point}, and what was done there: {details.then}",
-        before=dict.fromkeys(details.aimed_at, 0),
-        during={n: row["hits"] for n, row in details.reached.items()},
-        moved=bool(details.reached) and not wrong,
-        detail="; ".join(wrong) or f"{told}; {effect.detail}",
-    )
+    what = f"hits of {details.point}, and what was done there: {details.then}"
+    hits = {n: row["hits"] for n, row in details.reached.items()}
+    return signal_of(details, what, hits, wrong, f"{told}; {effect.detail}")
 
 
 async def counts_around(ctx: NemesisContext, record: LandingRecord) -> dict[str, PointCount]:
     """By member, of those that could be looked at: the point that was waited for and those nearest
     to it, counted without a fault. Whatever was armed there is let go before."""
     details = AimedDetails.of(record)
-    rows = details.reached.values()
-    step = details.steps[max((row["step"] for row in rows), default=0)]
+    step = details.steps[details.place]
 
     async def one(name: str) -> PointCount | None:
         node = ctx.node(name)
@@ -185,37 +203,35 @@ async def counts_around(ctx: NemesisContext, record: LandingRecord) -> dict[str,
     return {n: count for n, count in zip(names, found, strict=True) if count is not None}
 
 
-def own_hits(step: aim.Step, counts: Mapping[str, PointCount]) -> dict[str, int]:
-    """By member, how often the point itself was among what was counted; of a system call on a file
-    nobody knows."""
-    if step.kind == "syscall":
-        return {n: 0 if step.glob else c.reached.get(step.name, 0) for n, c in counts.items()}
-    return {
-        n: sum(k for name, k in c.reached.items() if f"/{name}".endswith(f"/{step.name}"))
-        for n, c in counts.items()
-    }
+def own_hits(details: AimedDetails, counts: Mapping[str, PointCount]) -> dict[str, int]:
+    """By member, how often the point itself was among what was counted. Members are left out where
+    nobody knows: of a system call on some files, where the call was made at all."""
+    step = details.steps[details.place]
+    names = details.own or {step.name}
+    found = {n: sum(c.reached.get(name, 0) for name in names) for n, c in counts.items()}
+    return {n: k for n, k in found.items() if not (k and step.glob)}
 
 
-def others_reached(step: aim.Step, counts: Mapping[str, PointCount]) -> list[tuple[str, int]]:
+def others_reached(
+    details: AimedDetails, counts: Mapping[str, PointCount]
+) -> list[tuple[str, int]]:
     """(Point, hits on all members) of what was reached instead, by as many members as any was;
     nearest to the name first."""
+    step = details.steps[details.place]
+    call = step.kind == "syscall"
+    own = {step.name} if call and not step.glob else details.own
+    whole = min(own, default=step.name)
     hits: dict[str, list[int]] = {}
     for count in counts.values():
         for name, number in count.reached.items():
             hits.setdefault(name, []).append(number)
-    kind = "syscall" if step.kind == "syscall" else "function"
-    whole = next((n for c in counts.values() for n in c.reached if _is(n, step)), step.name)
     rows = [
-        (f"{kind}:{name if kind == 'syscall' else name.rpartition('/')[2]}", name, numbers)
+        (f"syscall:{name}" if call else f"function:{name.rpartition('/')[2]}", name, numbers)
         for name, numbers in hits.items()
-        if not _is(name, step) and (kind == "function" or name != step.name or step.glob)
+        if name not in own
     ]
     rows.sort(key=lambda r: (-len(r[2]), -_shared(whole, r[1]), -sum(r[2])))
     return [(point, sum(numbers)) for point, _, numbers in rows if _can_be_asked_for(point)]
-
-
-def _is(name: str, step: aim.Step) -> bool:
-    return step.kind != "syscall" and f"/{name}".endswith(f"/{step.name}")
 
 
 def _shared(one: str, other: str) -> int:
@@ -230,18 +246,18 @@ def _can_be_asked_for(point: str) -> bool:
         return False
 
 
-def unmet_note(record: LandingRecord, counts: Mapping[str, PointCount]) -> str:
+def unmet_note(details: AimedDetails, counts: Mapping[str, PointCount]) -> str:
     """What a try that has not met its point says of it, for people and for the next command."""
-    details = AimedDetails.of(record)
-    step = details.steps[max((row["step"] for row in details.reached.values()), default=0)]
-    others = others_reached(step, counts)[:TOLD_MAX]
-    own = {name: k for name, k in own_hits(step, counts).items() if k}
+    others = others_reached(details, counts)[:TOLD_MAX]
+    own = own_hits(details, counts)
     where = (
         f"{details.point}: counted for {COUNT_S:g} s more on {len(counts)} members without a fault"
     )
     parts = [where]
-    if own:
-        told = ", ".join(f"{name} ({k:,} times)" for name, k in own.items())
+    if unknown := [name for name in counts if name not in own]:
+        parts.append(f"the call was made on {', '.join(unknown)}, on which files nobody counted")
+    elif any(own.values()):
+        told = ", ".join(f"{name} ({k:,} times)" for name, k in own.items() if k)
         parts.append(f"it was reached on {told}")
     else:
         parts.append("it was not reached on any")

@@ -192,16 +192,18 @@ def in_common(one: str, other: str) -> int:
 
 
 def near(path: str, name: str, limit: int) -> dict[str, str]:
-    """Addresses by name of this function and of those whose names have the most in common with it
-    from the left: of Go those of its type, then of its package. Nothing that shares no letter."""
+    """Addresses by name of all functions that fit, and of those whose names have the most in common
+    with the first of them from the left: of Go those of its type, then of its package. Nothing that
+    shares no letter."""
     rows, _ = functions(path)
     named_so = matching(rows, name)
     if not named_so:
         return {}
-    whole = named_so[0][0]
-    shared = [(in_common(whole, other), other, at) for other, at in rows]
+    whole, fit = named_so[0][0], dict(named_so)
+    shared = [(in_common(whole, other), other, at) for other, at in rows if other not in fit]
     shared.sort(key=lambda row: -row[0])
-    return {other: f"{at:x}" for length, other, at in shared[:limit] if length}
+    nearest = [*named_so, *((other, at) for length, other, at in shared if length)]
+    return {other: f"{at:x}" for other, at in nearest[:limit]}
 
 
 def named(path: str, addresses: list[int]) -> list[str]:

@@ -227,7 +227,7 @@ def test_what_cannot_be_attached_to_is_refused_untouched(site: Machines, tmp_pat
     refused(Exit.HARNESS, "there is no server of etcd that fits -o client_port=4", "-o",
             "client_port=4")  # fmt: skip
     refused(Exit.USAGE, "--nemesis membership needs servers that", "--nemesis", "membership")
-    refused(Exit.USAGE, "could not be started again: n1: process", "--nemesis", "kill")
+    refused(Exit.USAGE, "would not be as before: n1: process", "--nemesis", "kill")
     few = ("--nodes", "2", "--nemesis", "none")
     refused(Exit.HARNESS, "the cluster has 3 members, and db2 are on no node", *few)
     for i, node in enumerate(site.info.nodes[:NODES]):

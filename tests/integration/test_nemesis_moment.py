@@ -106,7 +106,7 @@ def test_a_fault_that_begins_too_late_is_in_doubt(lab: LabInfo, tmp_path: Path) 
 class LetGo(moment.Moment):
     """Somebody else ends the tracer while it waits."""
 
-    async def _waited(self, source: moment.Source) -> moment.Came:
+    async def _waited(self, source: moment.Source) -> moment.Arrival:
         for name in source.names:
             await self._ctx.node(name).run([aim.OFF])
         return await super()._waited(source)

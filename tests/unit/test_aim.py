@@ -368,6 +368,8 @@ def test_functions_of_a_program(built: Path) -> None:
     assert next(iter(agent_points.near(program, "outer", 3))) == "outer"
     assert set(agent_points.near(program, "outer", 3)) == {"outer", "odd"}
     assert agent_points.near(program, "nonesuch", 3) == {}
+    fitting = agent_points.find(program, ["*nner"])["found"]["*nner"]
+    assert set(agent_points.near(program, "*nner", len(fitting))) == set(fitting)
     words = [sys.executable, agent_points.__file__, "list", program, "*nner", "5"]
     assert json.loads(subprocess.check_output(words))["names"] == ["inner"]
 

@@ -14,7 +14,7 @@ from dstest.judge.audit_rows import kind_of
 
 
 def kind(line: str) -> tuple[str, bool] | None:
-    return kind_of(line, SYSTEM.log_alarms, SYSTEM.log_harmless)
+    return kind_of(line, SYSTEM.logs.alarms, SYSTEM.logs.harmless)
 
 
 CERTAIN = {

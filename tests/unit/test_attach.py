@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +20,10 @@ from dstest.core import registry
 from dstest.core.attach import system_of
 from dstest.core.errors import ConfigError, LabError
 from dstest.core.node import Completed, NodeInfo
-from dstest.core.protocols import FaultPlan, Probe, RunningServer, Service
+from dstest.core.protocols import FaultPlan, Probe, RunningServer
 from dstest.core.run_record import RunMeta, RunSpec
 from dstest.core.run_words import command_of
+from dstest.runner.attached_run import AttachedRun
 from dstest.runner.plugins import resolve
 from dstest.runner.requirements import deployment_of, why_lacking
 from nemeses.process.kill import NEMESIS as KILL
@@ -76,16 +78,17 @@ class Asked(AttachedDeployment):
 
     program = "etcd"
     service = "etcd"
+    unwell = "is ill"
+    well = True
 
     async def serves(self, node: Any, port: int) -> bool:
         return port % 2 == 0
 
-    def service_at(self, server: RunningServer) -> Service:
-        return Service(name="etcd", argv=server.arguments, probe=Probe(server.port), log="",
-                       ports={"client": server.port})  # fmt: skip
+    def probe_at(self, port: int) -> Probe:
+        return Probe(port)
 
     async def healthy(self) -> dict[str, bool]:
-        return dict.fromkeys(self.nodes, True)
+        return dict.fromkeys(self.nodes, self.well)
 
     async def version_at(self, name: str) -> str:
         return "3.4.23" if name != "n2" else "3.5.0"
@@ -120,9 +123,32 @@ def test_a_server_is_found_by_its_program_and_the_port_that_answers() -> None:
     assert made.log_files() == {"n1": []}
 
 
+def test_a_cluster_that_is_not_well_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Asked, "well", False)
+    with pytest.raises(LabError, match="n1 is ill"):
+        looked(Machine("n1", etcd_at(7, "*:2400")))
+
+
+def test_a_server_that_does_not_say_its_version_is_not_tested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def nothing(_: Asked, name: str) -> str:
+        return ""
+
+    monkeypatch.setattr(Asked, "version_at", nothing)
+    with pytest.raises(LabError, match="n1 does not say its version"):
+        looked(Machine("n1", etcd_at(7, "*:2400")))
+
+
+def test_a_run_that_finds_no_server_says_that_it_has_touched_nothing() -> None:
+    run = AttachedRun.__new__(AttachedRun)
+    with pytest.raises(LabError, match=r"no server of etcd .*; nothing was touched\n *remedy: "):
+        asyncio.run(run._look(Asked([Machine("n1")], NOTHING)))  # type: ignore[list-item]
+
+
 def test_where_none_or_two_could_be_meant_nothing_is_touched() -> None:
     nobody = Machine("n1")
-    with pytest.raises(LabError, match=r"n1: there is no server of etcd .*nothing was touched"):
+    with pytest.raises(LabError, match=r"n1: there is no server of etcd "):
         looked(nobody)
     local = Machine("n1", etcd_at(7, "127.0.0.1:2400"))
     with pytest.raises(LabError, match=r"no server of etcd that answers clients at 10.0.0.1"):
@@ -182,7 +208,17 @@ def test_members_of_different_versions_are_told() -> None:
         ),
         ("a.service", SHOWN + "RequiredBy=app.service\n", {}, "systemd would end app.service"),
         ("a.service", SHOWN + "ExecStop={ path=/bin/x }\n", {}, "has an ExecStop"),
+        ("a.service", SHOWN + "ExecStopPost={ path=/bin/x }\n", {}, "has an ExecStopPost"),
         ("a.service", SHOWN + "NeedDaemonReload=yes\n", {}, "was changed"),
+        ("a.service", SHOWN + "FailureAction=none\nOnFailure=\n", {}, ""),
+        ("a.service", SHOWN + "FailureAction=reboot\n", {}, "FailureAction=reboot"),
+        ("a.service", SHOWN + "OnFailure=mend.service\n", {}, "OnFailure=mend.service"),
+        (
+            "a.service",
+            SHOWN + "FailureAction=reboot\n",
+            {"start": "/srv/start"},
+            "FailureAction=reboot",
+        ),
         ("", "", {"start": "/srv/start"}, ""),
     ],
 )
@@ -225,6 +261,8 @@ def test_a_process_whose_program_was_replaced_or_that_has_no_arguments() -> None
 
 def test_secrets_among_arguments_are_not_kept() -> None:
     given = ["kv", "--password=hunter2", "--auth-token", "abc", "--name", "passive", "-x"]
+    words = masked(("java", "DB_PASSWORD=hunter2", "x", "trustStore=/etc/secrets/x"))
+    assert words == ("java", "DB_PASSWORD=***", "x", "trustStore=/etc/secrets/x")
     shell = masked(("sh", "-c", "etcd --password hunter2 --basic-auth=root:pw"))
     assert shell == ("sh", "-c", "etcd --password *** --basic-auth=***")
     assert masked(given) == ("kv", "--password=***", "--auth-token", "***", "--name", "passive",
@@ -251,6 +289,20 @@ def test_only_faults_that_spare_servers_are_planned() -> None:
             resolve(spec(nemesis=name), [])
     for name in ("membership", "disk-full", "bit-rot", "clock", "restart", "backup", "memory"):
         assert name in injecting - spared
+
+
+def test_a_unit_whose_name_the_shell_would_read_is_started_as_it_is_called() -> None:
+    unit = r"etcd-\x2d$HOME.service"
+    made = looked(Machine("n1", etcd_at(7, "*:2400", unit=unit)))
+    script = f'systemctl() {{ echo "$@"; }}\n{made.restart_command("n1")[2]}'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"reset-failed {unit}", f"start --no-block {unit}"]
+
+
+@pytest.mark.parametrize("at", ["function:a", "syscall:fsync", "log:became leader"])
+def test_no_fault_waits_for_a_moment_of_a_server_that_others_run(at: str) -> None:
+    with pytest.raises(ConfigError, match=r"partition\.at=.*: --attach: .* others have started"):
+        resolve(spec(), [f"partition.at={at}"])
 
 
 def test_what_cannot_be_attached_to() -> None:
@@ -320,8 +372,6 @@ def test_all_members_of_one_cluster_are_on_the_nodes() -> None:
 
 
 def test_scripts_are_for_any_shell(tmp_path: Any) -> None:
-    import subprocess
-
     for name in ("_DETAILS", "_PROCESSES", "_SIGNAL", "_KILL"):
         path = tmp_path / name
         path.write_text(getattr(attached, name))

@@ -134,6 +134,19 @@ def test_every_step_of_the_clean_up_is_taken() -> None:
     asyncio.run(main())
 
 
+class Foretelling(Told):
+    """Wants to end the process before its first fault."""
+
+    async def foresee(self, ctx: Any) -> str:
+        sys.exit(0)
+
+
+def test_what_is_only_said_before_the_first_fault_ends_nothing() -> None:
+    told = Foretelling()
+    asyncio.run(loop_of(told).run([plan("f1", 0)]))
+    assert told.calls[0] == "inject f1" and told.calls[-1] == "heal f1"
+
+
 def operated(
     draft: Any,
     invoke: Callable[[], Any],

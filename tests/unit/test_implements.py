@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal, Protocol
 
+import msgspec
 import pytest
 
 from clusters.sql.deployment import ChangingSchema
@@ -20,6 +21,7 @@ from dstest.core.implements import (
     implements,
     is_protocol,
     members_of,
+    misfit,
     missing,
     named,
 )
@@ -196,3 +198,36 @@ def test_capabilities_share_no_member() -> None:
             assert seen.setdefault(name, kind) is kind
     assert issubclass(Supervised, Kill)
     assert Protocol in Supervised.__mro__
+
+
+class Row(msgspec.Struct):
+    texts: tuple[str, ...] = ()
+
+
+class Own(Row):
+    """Of an author: what it has besides is no business of ours."""
+
+    more: "NotThere" = None  # type: ignore[name-defined]  # noqa: F821, UP037
+
+
+class Sayer:
+    row: Row = Row()
+    other: int = 1
+
+
+@pytest.mark.parametrize(
+    ("row", "found"),
+    [
+        (Row(("a",)), None),
+        (Own(("a",)), None),
+        (Own("a"), ("row.texts", "a")),  # type: ignore[arg-type]
+        (5, ("row", 5)),
+    ],
+)
+def test_fields_within_structs_are_looked_at(row: Any, found: tuple[str, Any] | None) -> None:
+    said = Sayer()
+    said.row = row
+    odd = misfit(said, Sayer)
+    assert (odd and odd[:2]) == found
+    said.other = "b"  # type: ignore[assignment]
+    assert misfit(said, Sayer, {"row"}) == ("other", "b", int)

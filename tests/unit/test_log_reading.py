@@ -114,7 +114,7 @@ def test_each_system_reads_its_logs_or_says_that_it_does_not() -> None:
     without = {
         name
         for name in registry.names("systems", ours=True)
-        if registry.load("systems", name).log_reader is None
+        if registry.load("systems", name).logs.reader is None
     }
     assert without == {"memcached"}, "it writes no lines of a form"
 

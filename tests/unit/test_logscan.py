@@ -221,8 +221,10 @@ def test_a_traceback_is_told_by_the_exception_in_which_it_ends(
     run, run_meta = kept(tmp_path, n1=f"{START}\n{text}")
     system = declaring(
         System,
-        **{n: getattr(SYSTEM, n) for n in ("deployment", "log_alarms", "log_start")},
-        log_harmless=(*SYSTEM.log_harmless, "harmless.Known"),
+        deployment=SYSTEM.deployment,
+        logs=msgspec.structs.replace(
+            SYSTEM.logs, harmless=(*SYSTEM.logs.harmless, "harmless.Known")
+        ),
     )
     found = scan_logs(run, system, log_names(SYSTEM, run_meta), run_meta)
     assert [alarm.kind for alarm in found.alarms] == told

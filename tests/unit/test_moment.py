@@ -18,19 +18,19 @@ import msgspec
 import pytest
 
 from dstest.core import clock
-from dstest.core.errors import ConfigError
+from dstest.core.errors import ConfigError, LabError
 from dstest.core.evidence import LandingRecord, Signal
 from dstest.core.protocols import FaultPlan, NemesisContext
 from dstest.core.run_record import RunSpec
 from dstest.runner.plugins import resolve, schedule_of
 from nemeses.base import moment
 from nemeses.base.driver import Observed, with_signals
-from nemeses.base.moment import Came, Moment, Source, Wanted
+from nemeses.base.moment import Arrival, Moment, MomentSpec, Source
 from nemeses.network.partition import NEMESIS as PARTITION
 from nemeses.none import NEMESIS as NONE
 from nemeses.process.aimed import NEMESIS as AIMED
 from nemeses.process.kill import NEMESIS as KILL
-from nemeses.tools import agent_log
+from nemeses.tools import agent_log, aim
 
 
 def values(at: str, **more: Any) -> dict[str, Any]:
@@ -42,25 +42,25 @@ def values(at: str, **more: Any) -> dict[str, Any]:
     [("function:a", 1), ("syscall:fsync:*.wal:3", 3), ("log:became leader", 1), ("a > b", 1)],
 )
 def test_what_can_be_waited_for(at: str, hit: int) -> None:
-    wanted = moment.wanted_of(values(at))
+    wanted = moment.spec_of(values(at))
     assert (wanted.at, wanted.hit) == (at, hit)
-    assert moment.wanted_of(values(at, hit=7)).hit == 7
+    assert moment.spec_of(values(at, hit=7)).hit == 7
 
 
 @pytest.mark.parametrize("at", ["any:a*", "log:", "log:(", "packet:00", "syscall:nonesuch"])
 def test_what_cannot(at: str) -> None:
     with pytest.raises(ConfigError):
-        moment.wanted_of(values(at))
+        moment.spec_of(values(at))
 
 
 def test_options_are_those_of_the_nemesis_that_is_to_wait() -> None:
     parts: Any = [PARTITION, KILL]
-    assert moment.declared(parts, ["fault_s=4"]) == {}
-    found = moment.declared(parts, ["partition.at=function:a"])
+    assert moment.options_of(parts, ["fault_s=4"]) == {}
+    found = moment.options_of(parts, ["partition.at=function:a"])
     assert set(found) == {f"partition.{key}" for key in moment.OPTIONS}
     for unfit in (AIMED, NONE):
         with pytest.raises(ConfigError, match="waits for no moment"):
-            moment.declared([unfit], [f"{unfit.name}.at=function:a"])
+            moment.options_of([unfit], [f"{unfit.name}.at=function:a"])
 
 
 def test_only_faults_of_that_nemesis_wait() -> None:
@@ -69,7 +69,7 @@ def test_only_faults_of_that_nemesis_wait() -> None:
         for i, name in enumerate(("kill", "partition"))
     ]
     options = {f"partition.{key}": value for key, value in values("function:a").items()}
-    kill, partition = moment.waiting(plans, [PARTITION, KILL], options)
+    kill, partition = moment.with_moments(plans, [PARTITION, KILL], options)
     assert "moment" not in kill.facts and partition.facts["moment"]["at"] == "function:a"
     ctx: Any = None
     assert moment.moment_of(ctx, kill) is None
@@ -79,7 +79,8 @@ def test_only_faults_of_that_nemesis_wait() -> None:
 class Node:
     """Keeps its leases, and may be gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "n1") -> None:
+        self.name = name
         self.leases: list[str] = []
 
     async def arm_lease(self, lease: str, commands: Any, *, ttl_s: float) -> None:
@@ -93,7 +94,7 @@ class Told(Source):
     """Says what it is told to, one look after the other."""
 
     def __init__(
-        self, *looks: Came, why: str = "", held: bool = True, others_s: float = 0.0
+        self, *looks: Arrival, why: str = "", held: bool = True, others_s: float = 0.0
     ) -> None:
         self.names: Sequence[str] = ["n1"]
         self.held, self.why, self.looks, self.released = held, why, [*looks], 0
@@ -106,14 +107,14 @@ class Told(Source):
         await asyncio.sleep(self.others_s)
         return self.why
 
-    async def look(self) -> Came:
+    async def look(self) -> Arrival:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
     async def release(self) -> None:
         self.released += 1
 
 
-CAME = Came(name="n1", pid=7, tid=9, hits={"n1": 1})
+CAME = Arrival(name="n1", pid=7, tid=9, hits={"n1": 1})
 RECORD = LandingRecord(fault_id="f1", nemesis="kill", targets=["n1"], scheduled_at=0, epoch="f1")
 
 
@@ -124,15 +125,15 @@ def waited(
     node = Node()
     monkeypatch.setattr(moment, "_Point", lambda *_: source)
     ctx: Any = SimpleNamespace(nodes={"n1": node}, node=lambda _: node)
-    one = Moment(ctx, Wanted(**{"at": "function:a", "reach_s": 0.1, **more}))
+    one = Moment(ctx, MomentSpec(**{"at": "function:a", "reach_s": 0.1, **more}))
 
     async def go() -> tuple[LandingRecord, str]:
-        record = await one.come(RECORD)
+        record = await one.wait(RECORD)
         if record.notes:
             return record, ""
         assert node.leases == ["f1-at"] and not source.released
         await asyncio.sleep(applied_s)
-        return await one.begun(record)
+        return await one.let_go(record)
 
     record, late = asyncio.run(go())
     assert node.leases == [] and source.released == 1
@@ -142,11 +143,11 @@ def waited(
 def test_it_came_and_the_thread_stood_until_the_fault_had_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    record, late, _ = waited(monkeypatch, Told(Came(hits={"n1": 0}), CAME))
+    record, late, _ = waited(monkeypatch, Told(Arrival(hits={"n1": 0}), CAME))
     assert late == ""
     found = record.facts["moment"]
     assert found["held"] and found["begun_within_ms"] < 1000 and found["name"] == "n1"
-    assert "thread 9 of process 7 came to function:a" in moment.told(found)
+    assert "thread 9 of process 7 came to function:a" in moment.sentence(found)
 
 
 def test_a_fault_that_begins_when_the_thread_has_gone_on_is_late(
@@ -173,19 +174,55 @@ def test_a_schedule_says_no_moment_that_options_could_not(change: dict[str, Any]
     facts = {"moment": {"at": "function:a", **change}}
     plan = FaultPlan(fault_id="f1", nemesis="kill", start_ns=0, duration_ns=1, facts=facts)
     with pytest.raises(ConfigError):
-        moment.planned(plan)
+        moment.spec_in(plan)
+
+
+def test_what_was_being_armed_when_another_member_failed_is_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    traced: set[str] = set()
+
+    async def nothing(*_: Any) -> Any:
+        return SimpleNamespace()
+
+    async def start(node: Any, _: str) -> None:
+        if node.name == "n1":
+            raise LabError("n1: the program is not traced")
+        await asyncio.sleep(0.05)
+        traced.add(node.name)
+
+    async def stop(node: Any) -> None:
+        traced.discard(node.name)
+
+    async def served(_: Any) -> Any:
+        return {name: [SimpleNamespace(pid=7)] for name in nodes}
+
+    for name, fake in {"install": nothing, "sight": nothing, "start": start, "stop": stop}.items():
+        monkeypatch.setattr(aim, name, fake)
+    monkeypatch.setattr(aim, "spec_of", lambda *_, **__: "")
+    monkeypatch.setattr(moment, "running", served)
+    nodes = {name: Node(name) for name in ("n1", "n2")}
+    ctx: Any = SimpleNamespace(nodes=nodes, node=nodes.__getitem__)
+
+    async def go() -> LandingRecord:
+        record = await Moment(ctx, MomentSpec(at="function:a", on="all")).wait(RECORD)
+        await asyncio.sleep(0.1)
+        return record
+
+    assert asyncio.run(go()).notes == ["nothing was injected: n1: the program is not traced"]
+    assert traced == set()
 
 
 def test_of_what_is_not_held_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     record, late, _ = waited(monkeypatch, Told(CAME, held=False), applied_s=0.1, hold_ms=1.0)
-    assert late == "" and "which nothing held" in moment.told(record.facts["moment"])
+    assert late == "" and "which nothing held" in moment.sentence(record.facts["moment"])
 
 
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        (Told(Came(hits={"n1": 0})), "function:a: never reached in 0.1 s on n1"),
-        (Told(Came(hits={"n1": 2})), "function:a: 2 of 1 hits in 0.1 s on n1"),
+        (Told(Arrival(hits={"n1": 0})), "function:a: never reached in 0.1 s on n1"),
+        (Told(Arrival(hits={"n1": 2})), "function:a: 2 of 1 hits in 0.1 s on n1"),
         (Told(CAME, why="n1: /x has 3 functions, and none is a"), "none is a"),
     ],
 )
@@ -203,7 +240,7 @@ def test_the_injector_tells_of_the_moment() -> None:
     seen = Observed(injector=signal, victim=signal, control=signal)
     plain = with_signals(RECORD, seen)
     assert plain.injector == signal
-    told = {**msgspec.to_builtins(Wanted(at="function:a")), **msgspec.to_builtins(CAME)}
+    told = {**msgspec.to_builtins(MomentSpec(at="function:a")), **msgspec.to_builtins(CAME)}
     record = msgspec.structs.replace(RECORD, facts={"moment": told})
     found = with_signals(record, seen).injector
     assert found is not None and found.detail.startswith("9 dropped; at its moment: n1: thread 9")
@@ -212,7 +249,7 @@ def test_the_injector_tells_of_the_moment() -> None:
 def test_a_schedule_keeps_what_is_waited_for() -> None:
     plans = PARTITION.plan(random.Random(1), ["n1", "n2", "n3"], 30.0, _partition_options())
     options = {f"partition.{key}": value for key, value in values("function:a").items()}
-    kept = moment.waiting(plans, [PARTITION], options)
+    kept = moment.with_moments(plans, [PARTITION], options)
     assert json.loads(msgspec.json.encode(kept))[0]["facts"]["moment"]["at"] == "function:a"
     assert set(options) == moment.keys([PARTITION])
 

@@ -113,6 +113,15 @@ def test_a_delay_that_is_over_stands_no_more() -> None:
     assert NEMESIS.stands(delayed(9, times=1), delayed(9, times=1)).present
 
 
+def unmet(at: str, *fitting: str) -> AimedDetails:
+    """Of a fault that waited in vain for a point, at which these functions fit."""
+    made = record(n1={"fired": 0, "hits": 0})
+    sights = {"n1": {"points": [dict.fromkeys(fitting, "1")]}}
+    return AimedDetails.of(
+        msgspec.structs.replace(made, facts={**made.facts, "at": at, "sights": sights})
+    )
+
+
 PUT, READ = "go.x/mvcc.(*store).Put", "go.x/mvcc.(*store).Read"
 COUNTS = {
     "n1": PointCount(armed=9, seconds=3.0, reached={READ: 7, "go.x/mvcc.open": 90}),
@@ -121,19 +130,32 @@ COUNTS = {
 
 
 def test_what_was_reached_instead_is_told_nearest_and_most_widely_reached_first() -> None:
-    (step,), _ = aim.parse("mvcc.(*store).Put")
-    assert own_hits(step, COUNTS) == {"n1": 0, "n2": 2}
-    found = others_reached(step, COUNTS)
+    put = unmet("mvcc.(*store).Put", PUT)
+    assert own_hits(put, COUNTS) == {"n1": 0, "n2": 2}
+    found = others_reached(put, COUNTS)
     assert found == [("function:mvcc.(*store).Read", 12), ("function:mvcc.open", 91)]
-    (call,), _ = aim.parse("syscall:fsync:*.wal")
-    calls = {"n1": PointCount(armed=20, seconds=3.0, reached={"write": 4, "fsync": 2})}
-    assert own_hits(call, calls) == {"n1": 0}
-    assert others_reached(call, calls) == [("syscall:fsync", 2), ("syscall:write", 4)]
+
+
+def test_of_a_glob_all_that_fit_are_the_point_itself() -> None:
+    either = unmet("mvcc.(*store).[PR]*", PUT, READ)
+    assert own_hits(either, COUNTS) == {"n1": 7, "n2": 7}
+    assert others_reached(either, COUNTS) == [("function:mvcc.open", 91)]
+
+
+def test_nobody_knows_on_which_files_a_system_call_was_made() -> None:
+    made = {"write": 4, "fsync": 2}
+    calls = {
+        "n1": PointCount(armed=20, seconds=3.0, reached=made),
+        "n2": PointCount(armed=20, seconds=3.0, reached={"write": 4}),
+    }
+    call = unmet("syscall:fsync:*.wal")
+    assert own_hits(call, calls) == {"n2": 0}
+    assert others_reached(call, calls)[:1] == [("syscall:write", 8)]
+    assert own_hits(unmet("syscall:fsync"), calls) == {"n1": 2, "n2": 0}
 
 
 def test_a_try_that_was_not_reached_says_so() -> None:
-    made = record(n1={"fired": 0, "hits": 0})
-    made = msgspec.structs.replace(made, facts={**made.facts, "at": "mvcc.(*store).Put"})
+    made = unmet("mvcc.(*store).Put", PUT)
     told = unmet_note(made, COUNTS)
     assert "it was reached on n2 (2 times)" in told
     assert "reached there: function:mvcc.(*store).Read (12 times)" in told

@@ -69,6 +69,10 @@ def test_a_good_plan_is_taken() -> None:
         ([replace(FAULT, fault_id="")], "a fault_id is ''"),
         ([replace(FAULT, fault_id="../f1")], "a fault_id is '../f1'"),
         ([replace(FAULT, fault_id="f2", start_ns=9 * S), FAULT], "not in order of start_ns"),
+        *(
+            ([replace(FAULT, facts={name: value})], f"f1 has the fact {name}, which its run is to")
+            for name, value in {"explains": ["panic"], "page_cache": "lost", "stood": {}}.items()
+        ),
     ],
 )
 def test_what_no_run_can_follow_is_refused(plans: Any, said: str) -> None:

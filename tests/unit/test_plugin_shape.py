@@ -14,7 +14,7 @@ from clusters.supervise import Durable, FullMesh, SupervisedSystem
 from dstest.core import registry
 from dstest.core.errors import ConfigError
 from dstest.core.implements import is_protocol, members_of, missing
-from dstest.core.plugin_shape import require_name
+from dstest.core.plugin_shape import _MOVED, BASES, require_name
 from dstest.core.protocols import Deployment, System, Tapped, capabilities
 from dstest.core.registry import FILES, use
 from dstest.history.layout import new_directory
@@ -70,7 +70,20 @@ MALFORMED = [
         BARE.replace('"a toy", ()', '"a toy", (1,)'),
         r"its packages is \(1,\)\n.*packages: tuple.str",
     ),
-    (BARE.replace("client_port = {}, (), 1", "log_harmless = {}, (), 'x'"), "log_harmless is 'x'"),
+    (
+        BARE.replace("client_port = {}, (), 1", "logs = {}, (), SystemLogs(harmless='x')").replace(
+            "import System,", "import System, SystemLogs,"
+        ),
+        "its logs.harmless is 'x'\n.*harmless: tuple.str",
+    ),
+    (
+        BARE.replace("client_port = {}, (), 1", "log_start = log_alarms = {}, (), 'x'"),
+        "has log_alarms, log_start, which nobody reads any more\n.*`logs = SystemLogs.alarms=",
+    ),
+    (
+        BARE.replace("client_port = {}, (), 1", "span_file = {}, (), 'x'"),
+        "has span_file, which nobody reads any more\n.*`journals = Journals.spans=",
+    ),
     (BARE.replace("client_port = {}, (), 1", "residues = {}, (), 5"), "its residues is 5"),
     (
         BARE.replace("client_port = {}, (), 1", "endpoint_kind = {}, (), 'two'"),
@@ -189,10 +202,16 @@ def test_an_author_of_a_system_meets_few_names() -> None:
     kinds = [kind for kind in vars(capabilities).values() if is_protocol(kind)]
     opens = {name for kind in kinds for name in missing(WithBases, kind)}
     assert not missing(WithBases, Deployment)
-    assert len(said) + len(deployed) + len(opens) + len(members_of(Tapped)) <= 45
+    assert len(said) + len(deployed) + len(opens) + len(members_of(Tapped)) <= 40
     first = {name for name in _public(System) if name not in vars(System)} - made_by_base
     assert first | {"clients"} == {"name", "doc", "services", "deployment", "clients"}
     assert WithBases.__abstractmethods__ == {"services", "healthy", "version"}
+
+
+def test_the_page_tells_what_takes_the_place_of_what_has_moved() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/system-bases.md").read_text()
+    edits = page.partition("needs these edits")[2]
+    assert all(f"`{name}`" in edits for name in _MOVED)
 
 
 SIMULATED = """
@@ -233,3 +252,10 @@ def test_a_file_finds_those_beside_it(tmp_path: Path) -> None:
     path.write_text("from shared_words import WORDS\n" + BARE.replace('"a toy"', "WORDS"))
     use([path])
     assert registry.offered(path)["systems"].doc == "a toy of two files"
+
+
+@pytest.mark.parametrize("name", ["nonesuch", "", None, 5])
+def test_of_a_plug_in_that_is_gone_what_holds_for_all_is_known(name: object) -> None:
+    for group, base in BASES.items():
+        assert type(registry.known(group, name)) is base
+    assert registry.known("systems", "etcd") is registry.load("systems", "etcd")

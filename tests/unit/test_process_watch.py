@@ -137,6 +137,25 @@ def test_an_end_a_restart_and_a_restart_between_two_looks() -> None:
     assert found.lives_by_log == told
 
 
+@pytest.mark.parametrize("error", [SystemExit(0), KeyError("n1")])
+def test_a_system_that_fails_to_tell_has_not_been_seen(error: BaseException) -> None:
+    seen = Watched()
+    seen.look(0)
+    told = seen.watch._nodes[0].servers.processes  # type: ignore[union-attr]
+
+    async def fails(names: Any = ()) -> Any:
+        raise error
+
+    for one in seen.watch._nodes:
+        one.servers.processes = fails  # type: ignore[union-attr, method-assign]
+    seen.look(10)
+    for one in seen.watch._nodes:
+        one.servers.processes = told  # type: ignore[union-attr, method-assign]
+    seen.look(20)
+    unseen = [(one.node, one.after_ns // S, one.before_ns // S) for one in seen.end().unseen]
+    assert unseen == [("n1", 0, 20), ("n2", 0, 20)]
+
+
 def test_a_node_that_cannot_be_asked_is_unseen_and_its_next_look_tells() -> None:
     seen = Watched()
     seen.look(0)

@@ -16,7 +16,7 @@ from dstest.core import registry
 from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
-from dstest.core.protocols import System
+from dstest.core.protocols import System, SystemLogs
 from dstest.report.charts import axis_of
 from dstest.report.findings import render_findings
 from dstest.report.html import render_html
@@ -126,8 +126,7 @@ def test_a_line_is_an_alarm_where_it_is_one_to_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: tuple[str, ...]
 ) -> None:
     class Theirs(System):
-        log_harmless = texts
-        log_alarms = ("cannot be mended",)
+        logs = SystemLogs(harmless=texts, alarms=("cannot be mended",))
 
     real = registry.load
     monkeypatch.setattr(

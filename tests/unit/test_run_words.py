@@ -225,7 +225,6 @@ def test_the_order_of_words_stays_as_it_was() -> None:
 ROOT: Final = Path(inspect.getfile(run_words)).parents[2]
 APART: Final = {
     "dstest/core/run_words.py": "the writer",
-    "dstest/campaign/steps/commands.py": "the reader",
     "dstest/cli/run.py": "the command itself",
     "dstest/campaign/shrink/reproducer.py": "commands of reductions as earlier versions wrote them",
 }

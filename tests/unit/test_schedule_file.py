@@ -68,6 +68,18 @@ def test_options_of_a_schedule_are_checked_as_those_of_the_command_line() -> Non
             resolve(RunSpec(), [], schedule=changed)
 
 
+@pytest.mark.parametrize(
+    "facts", [{"explains": ["panic", "corruption"]}, {"page_cache": "lost"}, {"stood": {}}]
+)
+def test_a_schedule_does_not_say_what_became_of_its_faults(facts: dict[str, Any]) -> None:
+    schedule = schedule_of(plugins())
+    first, *rest = schedule.plans
+    forged = msgspec.structs.replace(first, facts={**first.facts, **facts})
+    changed = msgspec.structs.replace(schedule, plans=[forged, *rest])
+    with pytest.raises(ConfigError, match=f"has the fact {next(iter(facts))}, which its run is to"):
+        resolve(RunSpec(), [], schedule=changed)
+
+
 def test_a_schedule_names_the_nemesis_that_ran() -> None:
     ran = resolve(
         RunSpec(nemesis="partition", seed=3), [], nemesis=registry.load("nemeses", "kill")

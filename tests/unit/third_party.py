@@ -34,7 +34,7 @@ class Deployment:
 class Toy(System):
     name, doc, packages, services, options = "toy", "a toy", (), (), {}
     capabilities = frozenset({"register"})
-    definite_errors, log_alarms, client_port = {}, (), 1
+    definite_errors, homes, client_port = {}, (), 1
     deployment = Deployment
 
     def members(self, nodes, options):

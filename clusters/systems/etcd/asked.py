@@ -40,11 +40,6 @@ async def http_get(address: str, path: str, port: int = CLIENT_PORT) -> str | No
         return None
 
 
-def probe_at(port: int) -> Probe:
-    """How a member is asked whether it is there."""
-    return Probe(port, b"GET /version HTTP/1.0\r\n\r\n", b"HTTP/1.0 200")
-
-
 class EtcdAsked(MemberSet, Leadership, Replication, Replicas):
     """Base of deployments of etcd, ours and others'."""
 
@@ -60,6 +55,10 @@ class EtcdAsked(MemberSet, Leadership, Replication, Replicas):
     def port_at(self, node: Node) -> int:
         """Where this member is asked."""
         return CLIENT_PORT
+
+    def probe_at(self, port: int) -> Probe:
+        """How a member is asked whether it is there."""
+        return Probe(port, b"GET /version HTTP/1.0\r\n\r\n", b"HTTP/1.0 200")
 
     def _stub(self, node: Node, token: str | None = None) -> Stub:
         given = self._token if token is None else token
@@ -86,10 +85,7 @@ class EtcdAsked(MemberSet, Leadership, Replication, Replicas):
         return await self.each(list(self.nodes), ask)
 
     async def _status(self) -> dict[str, Any]:
-        request = message("StatusRequest")()
-        return await self.each(
-            list(self.nodes), lambda node: self._ask(node, "status", request, 0.7)
-        )
+        return await self._all("status", message("StatusRequest")(), 0.7)
 
     async def leaders(self) -> list[LeaderView]:
         """Each answering member's view of leader and term."""
@@ -118,9 +114,9 @@ class EtcdAsked(MemberSet, Leadership, Replication, Replicas):
 
     async def _all(self, method: str, request: Any, timeout_s: float = 2.0) -> dict[str, Any]:
         """What each member answers to the same request."""
-        nodes = list(self.nodes.values())
-        answers = await asyncio.gather(*(self._ask(n, method, request, timeout_s) for n in nodes))
-        return {node.name: answer for node, answer in zip(nodes, answers, strict=True)}
+        return await self.each(
+            list(self.nodes), lambda node: self._ask(node, method, request, timeout_s)
+        )
 
     async def revisions(self) -> dict[str, int | None]:
         """The newest revision of each member's own store."""

@@ -8,15 +8,15 @@ import asyncio
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from clusters.supervise.attached import PREFIX, AttachedDeployment
-from clusters.systems.etcd.asked import EtcdAsked, http_get, probe_at
+from clusters.supervise.attached import BEFORE_A_RUN, PREFIX, AttachedDeployment
+from clusters.systems.etcd.asked import EtcdAsked, http_get
 from clusters.systems.etcd.clients.connection import Stub
 from clusters.systems.etcd.on_node import SERVICE
 from clusters.systems.etcd.wire import after_prefix, message
 from dstest.core import clock
 from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import Linked, RunningServer, Service
+from dstest.core.protocols import Linked
 
 ASK_S: Final = 2.0
 CLEAR_S: Final = 10.0
@@ -28,21 +28,13 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
 
     program = "etcd"
     service = SERVICE
+    unwell = "answers no linearizable read"
 
     def links(self) -> list[tuple[str, str]] | None:
         return None
 
     def port_at(self, node: Node) -> int:
         return self._servers[node.name].port
-
-    def service_at(self, server: RunningServer) -> Service:
-        return Service(
-            name=SERVICE,
-            argv=server.arguments,
-            probe=probe_at(server.port),
-            log="",
-            ports={"client": server.port},
-        )
 
     async def serves(self, node: Node, port: int) -> bool:
         """The port of metrics knows no gRPC, that of peers has no page about health."""
@@ -62,26 +54,20 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
 
     async def version_at(self, name: str) -> str:
         status = await self._ask(self.nodes[name], "status", message("StatusRequest")(), ASK_S)
-        if status is None:
-            raise LabError(
-                f"{name}: {self.found()[name].program} does not say its version",
-                remedy="a cluster has to be well before a run",
-            )
-        return str(status.version)
+        return "" if status is None else str(status.version)
 
     async def check(self) -> None:
         """One cluster, whose members are those of the lab: who is no node cannot be cut off."""
         listed = await self._all("member_list", message("MemberListRequest")())
         if mute := sorted(name for name, answer in listed.items() if answer is None):
             raise LabError(
-                f"{', '.join(mute)} does not list the members of its cluster; nothing was touched",
-                remedy="a cluster has to be well before a run; users and TLS are not supported",
+                f"{', '.join(mute)} does not list the members of its cluster", remedy=BEFORE_A_RUN
             )
         clusters = {answer.header.cluster_id for answer in listed.values()}
         if len(clusters) > 1:
             rows = ", ".join(f"{n} {a.header.cluster_id:x}" for n, a in listed.items())
             raise LabError(
-                f"these are {len(clusters)} clusters: {rows}; nothing was touched",
+                f"these are {len(clusters)} clusters: {rows}",
                 remedy="-o client_port= or another lab, for the members of one of them",
             )
         ours = {answer.header.member_id for answer in listed.values()}
@@ -89,7 +75,7 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         if strangers := sorted(m.name or f"{m.ID:x}" for m in members.values() if m.ID not in ours):
             raise LabError(
                 f"the cluster has {len(members)} members, and {', '.join(strangers)} are on no node"
-                " of the lab; nothing was touched",
+                " of the lab",
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
         for name, answer in listed.items():
@@ -99,15 +85,8 @@ class AttachedEtcd(EtcdAsked, AttachedDeployment, Linked):
         stand = await self._all("status", message("StatusRequest")())
         if alarms := {n: list(a.errors) for n, a in stand.items() if a is not None and a.errors}:
             raise LabError(
-                "; ".join(f"{name}: {', '.join(said)}" for name, said in alarms.items())
-                + "; nothing was touched",
+                "; ".join(f"{name}: {', '.join(said)}" for name, said in alarms.items()),
                 remedy="`etcdctl alarm list`: a cluster has to be well before a run",
-            )
-        answers = await self.healthy()
-        if sick := sorted(name for name, well in answers.items() if not well):
-            raise LabError(
-                f"{', '.join(sick)} answers no linearizable read; nothing was touched",
-                remedy="a cluster has to be well before a run; users and TLS are not supported",
             )
         await self.leaders()
 

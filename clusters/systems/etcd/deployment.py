@@ -15,7 +15,7 @@ from typing import Any, Final
 from clusters.supervise.member_set import exclusive, override_of
 from clusters.systems.etcd import on_node
 from clusters.systems.etcd.admin import EtcdAdmin, http_date, why_not
-from clusters.systems.etcd.asked import http_get, probe_at
+from clusters.systems.etcd.asked import http_get
 from clusters.systems.etcd.clients.connection import CLIENT_PORT
 from clusters.systems.etcd.effects import applied
 from clusters.systems.etcd.on_node import (
@@ -334,7 +334,7 @@ class EtcdDeployment(EtcdFiles, Clocked, AppliedOrder):
             Service(
                 name=SERVICE,
                 argv=(BINARY, *self._flags(node)),
-                probe=probe_at(CLIENT_PORT),
+                probe=self.probe_at(CLIENT_PORT),
                 cwd=HOME,
                 directories=(HOME,),
                 data=(DATA,),

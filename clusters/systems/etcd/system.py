@@ -42,6 +42,7 @@ from dstest.core.protocols import (
     Reading,
     Relaxation,
     System,
+    SystemLogs,
 )
 from dstest.core.protocols.systems import Topic, Vote
 from dstest.core.residue import Residue
@@ -248,17 +249,19 @@ class AnyEtcd(System):
         ),
     )
     cautions = ETCD
-    log_alarms: tuple[str, ...] = ("cannot be repaired", "panic:", '"level":"fatal"')
-    log_harmless: tuple[str, ...] = (
-        '"initial-corrupt-check"',
-        '"corrupt-check-time-interval"',
-        "starting initial corruption check",
-        "initial corruption checking passed; no corruption",
+    logs = SystemLogs(
+        alarms=("cannot be repaired", "panic:", '"level":"fatal"'),
+        harmless=(
+            '"initial-corrupt-check"',
+            '"corrupt-check-time-interval"',
+            "starting initial corruption check",
+            "initial corruption checking passed; no corruption",
+        ),
+        start='"starting an etcd server"',
+        version=r'"etcd-version":"([^"]+)"',
+        reader=READER,
     )
-    log_reader: LogReader | None = READER
     journals = Journals(effects=EtcdEffects())
-    log_start = '"starting an etcd server"'
-    log_version = r'"etcd-version":"([^"]+)"'
 
     def request_counter(self) -> Http2Requests:
         """Counts calls on the wire."""
@@ -302,13 +305,9 @@ class RunningEtcd(AnyEtcd):
     """etcd that runs already: it has no files of ours, and its logs are its own."""
 
     doc = "etcd that runs already, gRPC v3 API without TLS and users"
-    packages: tuple[str, ...] = ()
     deployment: type[Deployment] = AttachedEtcd
     capabilities = frozenset(CLIENTS) - {"revisions"}  # which compacts the history of all keys
     client_port = 0
-    residues: tuple[Residue, ...] = ()
-    homes: tuple[str, ...] = ()
-    asks: tuple[Asks, ...] = ()
     options: Mapping[str, Option] = {**ATTACHED, **OF_CLIENTS}
 
     def deploy(self, nodes: Sequence[Node], options: Mapping[str, Any]) -> AttachedEtcd:

@@ -42,6 +42,7 @@ from dstest.core.protocols import (
     Replication,
     ServerTime,
     Service,
+    SystemLogs,
     Timing,
     Unit,
 )
@@ -403,14 +404,16 @@ class Nats(SupervisedSystem):
     }
     conflict_errors = frozenset({BUSY})
     cautions = NATS
-    log_reader = NATS_LINES
-    log_alarms = (
-        "[FTL]",
-        "Critical write error",
-        "Snapshot corrupt",
-        # A copy of a stream is not what was agreed on, and is made anew. A publisher that expected
-        # another number is told "wrong last sequence".
-        "last sequence mismatch",
+    logs = SystemLogs(
+        alarms=(
+            "[FTL]",
+            "Critical write error",
+            "Snapshot corrupt",
+            # A copy of a stream is not what was agreed on, and is made anew. A publisher that
+            # expected another number is told "wrong last sequence".
+            "last sequence mismatch",
+        ),
+        reader=NATS_LINES,
     )
     ports = (PORT, MONITOR, ROUTES)
     client_port = PORT

@@ -37,6 +37,7 @@ from dstest.core.protocols import (
     Option,
     Probe,
     Service,
+    SystemLogs,
     Timing,
 )
 
@@ -383,16 +384,18 @@ class Rabbitmq(SupervisedSystem):
     # servers. Others are not certain: connections, channels and queues' helpers fail, too, where a
     # client or another broker is gone, as `inconsistent_database` comes with each partition.
     cautions = RABBITMQ
-    log_reader = RABBITMQ_LINES
-    log_alarms = (
-        "Crash dump is being written",
-        "Kernel pid terminated",
-        "BOOT FAILED",
-        "** State machine ",
-        "** Generic server rabbit_",
-        "initial call: ra_server_proc:",
-        "registered_name: ra_",
-        "registered_name: rabbit_",
+    logs = SystemLogs(
+        alarms=(
+            "Crash dump is being written",
+            "Kernel pid terminated",
+            "BOOT FAILED",
+            "** State machine ",
+            "** Generic server rabbit_",
+            "initial call: ra_server_proc:",
+            "registered_name: ra_",
+            "registered_name: rabbit_",
+        ),
+        reader=RABBITMQ_LINES,
     )
     ports = (PORT, EPMD, PEERS)
     client_port = PORT

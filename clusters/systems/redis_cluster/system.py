@@ -21,7 +21,6 @@ from clusters.supervise import (
     fail_unconnected,
     resp,
 )
-from clusters.supervise.log_lines import REDIS_LINES
 from clusters.supervise.system import REDIS_CLUSTER
 from dstest.core.node import Node
 from dstest.core.protocols import (
@@ -268,7 +267,6 @@ SPEC: Final = "Redis Cluster specification"
 
 class RedisCluster(SupervisedSystem):
     name = "redis-cluster"
-    log_version = r"Redis version=([0-9.]+)"
     doc = "Redis Cluster from Debian: shards with a replica each, replicated asynchronously"
     packages = ("redis-server",)
     services = tuple(PORTS)
@@ -285,8 +283,7 @@ class RedisCluster(SupervisedSystem):
         "LOADING": "Redis: a server that loads its data refuses commands",
     }
     cautions = REDIS_CLUSTER
-    log_reader = REDIS_LINES
-    log_alarms = resp.LOG_ALARMS
+    logs = resp.LOGS
     ports = tuple(port + more for port in PORTS.values() for more in (0, BUS))
     client_port = PORTS["redis"]
     home = HOME

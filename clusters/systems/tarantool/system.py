@@ -27,6 +27,7 @@ from dstest.core.protocols import (
     Replication,
     ServerTime,
     Service,
+    SystemLogs,
     Timing,
     Unit,
 )
@@ -301,8 +302,10 @@ class Tarantool(SupervisedSystem):
         "ER_LOADING": "Tarantool: an instance that has not started yet refuses requests",
     }
     cautions = TARANTOOL
-    log_reader = TARANTOOL_LINES
-    log_alarms = (" F> ", "Segmentation fault", "Attempting backtrace")
+    logs = SystemLogs(
+        alarms=(" F> ", "Segmentation fault", "Attempting backtrace"),
+        reader=TARANTOOL_LINES,
+    )
     ports = (PORT,)
     client_port = PORT
     home = HOME

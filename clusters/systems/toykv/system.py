@@ -39,6 +39,7 @@ from dstest.core.protocols import (
     Option,
     Reading,
     Reply,
+    SystemLogs,
 )
 from dstest.core.residue import Residue
 
@@ -377,8 +378,10 @@ class Toykv(SupervisedSystem):
     journals = Journals(effects=EFFECTS, spans=SPANS, protocol=frozenset({JOURNAL}))
     simulable = SIMULATED
     asks = ASKS
-    log_alarms = ("toykv: the disk refuses", "had been applied: the state is made anew")
-    log_reader = READER
+    logs = SystemLogs(
+        alarms=("toykv: the disk refuses", "had been applied: the state is made anew"),
+        reader=READER,
+    )
     ports = (CLIENT_PORT, PEER_PORT)
     home = HOME
     client_port = CLIENT_PORT

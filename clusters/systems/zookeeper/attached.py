@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from clusters.supervise.attached import AttachedDeployment
+from clusters.supervise.attached import BEFORE_A_RUN, AttachedDeployment
 from clusters.systems.zookeeper.asked import Session, ZookeeperAsked
 from dstest.core.errors import LabError
 from dstest.core.node import Node
-from dstest.core.protocols import Probe, RunningServer, Service
+from dstest.core.protocols import Probe
 
 T = TypeVar("T")
 SESSION_S: Final = 8.0
@@ -29,19 +29,14 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
 
     program = "java"
     service = "zookeeper"
+    unwell = "is part of no quorum"
 
     def port_at(self, node: Node) -> int:
         return self._servers[node.name].port
 
-    def service_at(self, server: RunningServer) -> Service:
+    def probe_at(self, port: int) -> Probe:
         # Few allow other commands than this one. Without a quorum it answers in other words.
-        return Service(
-            name=self.service,
-            argv=server.arguments,
-            probe=Probe(server.port, b"srvr"),
-            log="",
-            ports={"client": server.port},
-        )
+        return Probe(port, b"srvr")
 
     async def serves(self, node: Node, port: int) -> bool:
         try:
@@ -53,12 +48,7 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
 
     async def version_at(self, name: str) -> str:
         row = await self.answer(name, self._told) or {}
-        if "Zookeeper version" not in row:
-            raise LabError(
-                f"{name}: the server does not say its version",
-                remedy="an ensemble has to be well before a run, and answer `srvr`",
-            )
-        return row["Zookeeper version"].split("-")[0]
+        return row.get("Zookeeper version", "").split("-")[0]
 
     async def _session(self, node: Node, do: Callable[[Any], T]) -> T:
         """What is done in a session with a member. LabError where that does not end well."""
@@ -74,9 +64,7 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
             return await asyncio.to_thread(whole)
         except Exception as error:  # whatever the library says
             raise LabError(
-                f"{node.name}: {type(error).__name__}: {error}",
-                remedy="an ensemble has to be well before a run; TLS and authentication are not"
-                " supported",
+                f"{node.name}: {type(error).__name__}: {error}", remedy=BEFORE_A_RUN
             ) from None
 
     async def check(self) -> None:
@@ -89,26 +77,19 @@ class AttachedZookeeper(ZookeeperAsked, AttachedDeployment):
         said = await self.each(list(self.nodes), lambda node: self._session(node, members))
         if len({*said.values()}) > 1:
             raise LabError(
-                f"{', '.join(said)} are not of one ensemble; nothing was touched",
+                f"{', '.join(said)} are not of one ensemble",
                 remedy="-o client_port= or another lab, for the members of one of them",
             )
         known = max(1, len(next(iter(said.values()))))
         if known != len(self.nodes):
             raise LabError(
-                f"the ensemble has {known} members, and the lab {len(self.nodes)} nodes; nothing"
-                " was touched",
+                f"the ensemble has {known} members, and the lab {len(self.nodes)} nodes",
                 remedy="adopt the machines of all members, and --nodes for as many",
             )
         lines = [line.partition("=")[2] for one in said.values() for line in one]
         ports = {int(port) for line in lines for port in _ELECTION.findall(line)}
         for name in self.nodes if ports else ():
             self.require_peer_port(name, ports)
-        answers = await self.healthy()
-        if sick := sorted(name for name, well in answers.items() if not well):
-            raise LabError(
-                f"{', '.join(sick)} is part of no quorum; nothing was touched",
-                remedy="an ensemble has to be well before a run",
-            )
 
     async def start(self) -> None:
         """Besides: the node below which all of the run is."""

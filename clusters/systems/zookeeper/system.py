@@ -35,6 +35,7 @@ from dstest.core.protocols import (
     Probe,
     Relaxation,
     Service,
+    SystemLogs,
 )
 
 CONFLICT: Final = "conflict"
@@ -211,8 +212,10 @@ class AnyZookeeper(SupervisedSystem):
             value="local",
         ),
     )
-    log_reader = ZOOKEEPER_LINES
-    log_alarms = ("Unexpected exception causing shutdown", "Severe unrecoverable error")
+    logs = SystemLogs(
+        alarms=("Unexpected exception causing shutdown", "Severe unrecoverable error"),
+        reader=ZOOKEEPER_LINES,
+    )
     request_counter = ZookeeperRequests
 
 

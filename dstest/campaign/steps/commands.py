@@ -20,26 +20,20 @@ from dstest.core.builds import build_of, builds_of
 from dstest.core.errors import ConfigError
 from dstest.core.processes import ending_with_parent
 from dstest.core.run_record import RunMeta, RunSpec
+from dstest.core.run_words import FLAGS, SWITCHES
 from dstest.core.verdict import State
 from dstest.history.layout import RunDir
 from dstest.runner.integrity import is_finished, verify_run
 from dstest.runner.session_file import SessionDir, is_session
 
-_NAMES: Final = {"--system": "system", "--workload": "workload", "--nemesis": "nemesis"}
-"""Flags of plug-ins -> fields of a run's spec."""
+_NAMES: Final = ("system", "workload", "nemesis")
+"""Fields of a run's spec that name plug-ins."""
 
-_VALUES: Final = {"--model": "model", "--concurrency": "concurrency", "--rate": "rate"}
-"""Flags whose absence is a default of the spec."""
+_VALUES: Final = ("model", "concurrency", "rate")
+"""Fields that have their default where the command says nothing."""
 
-_AMONG: Final = {"--nodes": "nodes", "--time-limit": "time_limit_s", "--seed": "seed"}
-"""Flags that a session may be given several values of; without them a tier or chance has chosen."""
-
-_SWITCHES: Final = {
-    "--attach": ("attach", True),
-    "--stop-on-violation": ("stop_on_violation", True),
-    "--no-monitor": ("monitor", False),
-}
-"""Flags that stand alone -> a field of the spec, and the value that they give it."""
+_AMONG: Final = ("nodes", "time_limit_s", "seed")
+"""Fields of which a session may be given several values; else a tier or chance has chosen."""
 
 _FILES: Final = ("--plugin", "--system", "--workload", "--nemesis", "--checker")
 """Flags that may name files of the user's own."""
@@ -54,7 +48,7 @@ def differences(meta: RunMeta, command: Sequence[str]) -> list[str]:
         return []
     pairs = list(itertools.pairwise(command))
     given = {flag: [value for word, value in pairs if word == flag] for flag, _ in pairs}
-    said = {field: (flag in command) is value for flag, (field, value) in _SWITCHES.items()}
+    said = {field: (FLAGS[field] in command) is value for field, value in SWITCHES.items()}
     return list(_differences(meta, given, said))
 
 
@@ -62,17 +56,18 @@ def _differences(
     meta: RunMeta, given: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
 ) -> Iterator[str]:
     spec, usual = meta.spec, RunSpec()
-    for flag, field in _NAMES.items():
-        if not all(_names(value, spec.get(field)) for value in given.get(flag, ())):
+    for field in _NAMES:
+        if not all(_names(value, spec.get(field)) for value in given.get(FLAGS[field], ())):
             yield field
-    for flag, field in _VALUES.items():
-        words = given.get(flag, ())
+    for field in _VALUES:
+        words = given.get(FLAGS[field], ())
         wanted = words[-1] if words else _usual(field, usual, given.get("--lab", ()))
         if _number(wanted) != _number(spec.get(field)):
             yield field
-    for flag, field in _AMONG.items():
-        values = [_number(part) for word in given.get(flag, ()) for part in word.split(",")]
-        if values and _number(spec.get(field)) not in values and not _counted(flag, given):
+    for field in _AMONG:
+        words = given.get(FLAGS[field], ())
+        values = [_number(part) for word in words for part in word.split(",")]
+        if values and _number(spec.get(field)) not in values and not _counted(field, given):
             yield field
     if wrong := _other_files(meta, given):
         yield f"files ({', '.join(wrong)})"
@@ -99,10 +94,10 @@ def _usual(field: str, usual: RunSpec, lab: Sequence[str]) -> Any:
     return getattr(usual, field)
 
 
-def _counted(flag: str, given: Mapping[str, Sequence[str]]) -> bool:
+def _counted(field: str, given: Mapping[str, Sequence[str]]) -> bool:
     """Are there more seeds than the one that is named? They follow from it."""
     counts = [int(word) for word in given.get("--seeds", ()) if word.isdecimal()]
-    return flag == "--seed" and any(count > 1 for count in counts)
+    return field == "seed" and any(count > 1 for count in counts)
 
 
 def _other_files(meta: RunMeta, given: Mapping[str, Sequence[str]]) -> list[str]:

@@ -277,15 +277,14 @@ def checkers_page() -> str:
     lines = ["# Checkers", "", _MADE]
     lines += ["Models and what they rule out: [models.md](models.md).", ""]
     for name, checker in _all("checkers"):
-        traits = checker
         lines += [f"## {name}", "", f"Models: {_names(checker.models)}.", ""]
         rows = (
-            (code(model), _names(traits.op_types.get(model, ())), traits.initial.get(model) or "")
+            (code(model), _names(checker.op_types.get(model, ())), checker.initial.get(model) or "")
             for model in checker.models
         )
-        if traits.op_types:
+        if checker.op_types:
             lines += [*table(("model", "operations", "`--initial`"), rows), ""]
-        lines += _options(traits.options)
+        lines += _options(checker.options)
     return "\n".join(lines)
 
 

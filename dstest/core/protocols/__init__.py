@@ -78,6 +78,7 @@ from dstest.core.protocols.systems import (
     Relaxation,
     RunningServer,
     Service,
+    SystemLogs,
     Timing,
 )
 from dstest.core.protocols.workloads import (
@@ -185,6 +186,7 @@ __all__ = [
     "Store",
     "Supervised",
     "System",
+    "SystemLogs",
     "Tapped",
     "Ticking",
     "Ticks",

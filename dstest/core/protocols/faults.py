@@ -99,11 +99,11 @@ class Epochs(Protocol):
 class Trigger(Protocol):
     """What a fault waits for when all is ready for it (`nemeses/base/moment.py`)."""
 
-    async def come(self, record: LandingRecord) -> LandingRecord:
+    async def wait(self, record: LandingRecord) -> LandingRecord:
         """Wait for it: the record, with a note where it did not come and nothing is to be done."""
         ...
 
-    async def begun(self, record: LandingRecord) -> tuple[LandingRecord, str]:
+    async def let_go(self, record: LandingRecord) -> tuple[LandingRecord, str]:
         """The fault was applied: the record, and why that was too late, empty where it was not."""
         ...
 

@@ -31,8 +31,8 @@ from dstest.core.protocols.systems import (
     Endpoint,
     EndpointKind,
     Journals,
-    LogReader,
     Relaxation,
+    SystemLogs,
 )
 from dstest.core.protocols.workloads import Client, Generator, Option, SecondJudge
 from dstest.core.residue import Residue
@@ -104,21 +104,8 @@ class System:
     own_image: bool = False
     """Nodes of other systems do without its packages, which are large."""
 
-    log_alarms: tuple[str, ...] = ()
-    """Texts of lines that tell of damage, besides those of any system."""
-
-    log_harmless: tuple[str, ...] = ()
-    """Texts of healthy lines that look like alarms."""
-
-    log_start: str = ""
-    """What each start writes into the log once."""
-
-    log_version: str = ""
-    """A regular expression whose group is the version that a server's log names."""
-
-    log_reader: LogReader | None = None
-    """What a line of its logs says; without one they are read as any text is
-    (docs/reference/explain.md)."""
+    logs: SystemLogs = SystemLogs()
+    """How the logs of its servers are read."""
 
     asks: tuple[Asks, ...] = ()
     """What its servers are asked about themselves once a second while a run goes on

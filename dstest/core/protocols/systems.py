@@ -427,6 +427,26 @@ class EffectLog(Protocol):
     def effect_of(self, record: dict[str, Any]) -> tuple[int, Effect | None]: ...
 
 
+class SystemLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the logs of a system's servers say. Each text is a part of a line."""
+
+    alarms: tuple[str, ...] = ()
+    """Of lines that tell of damage, besides those of any system: what no healthy server writes that
+    has lost a peer or a client."""
+
+    harmless: tuple[str, ...] = ()
+    """Of healthy lines that look like alarms."""
+
+    start: str = ""
+    """What each start writes once."""
+
+    version: str = ""
+    """A regular expression whose group is the version that a server names."""
+
+    reader: LogReader | None = None
+    """What a line says; without one they are read as any text is (docs/reference/explain.md)."""
+
+
 class Journals(msgspec.Struct, frozen=True, kw_only=True):
     """Files that servers write for us beside their logs: how that of their `effects` is read, the
     name of that of their `spans`, the names of those with the steps of their `protocol`."""

@@ -28,8 +28,8 @@ def loose_logs(
         raise ConfigError(
             "--system and --pattern both say how lines are read", remedy="leave one of them out"
         )
-    traits = registry.load("systems", system) if system else System()
-    reader: LogReader | None = PatternReader(pattern) if pattern else traits.log_reader
+    theirs = registry.load("systems", system) if system else System()
+    reader: LogReader | None = PatternReader(pattern) if pattern else theirs.logs.reader
     unread: list[str] = []
     sources = sources_of(paths, unread)
     named = [name.strip() for name in nodes.split(",") if name.strip()]
@@ -39,7 +39,7 @@ def loose_logs(
     unknown = Windows([], known=False)
     return RunLogs(
         sources=sources,
-        scene=Scene(declared, unknown, {}, named=bool(named), harmless=traits.log_harmless),
+        scene=Scene(declared, unknown, {}, named=bool(named), harmless=theirs.logs.harmless),
         clocks=Clocks(origin_ns, {}),
         reader=reader,
         extra=Extra(),

@@ -43,15 +43,6 @@ class RunLogs(NamedTuple):
     unread: Sequence[str] = ()
 
 
-def traits_of(system: str) -> System:
-    """What a system says of itself; what holds for all where it is not there any more."""
-    try:
-        found: System = registry.load("systems", system)
-        return found
-    except ConfigError:
-        return System()
-
-
 def records_of(path: Path) -> list[LandingRecord]:
     """The faults of a run directory. Raises EvidenceError where they cannot be read."""
     file = path / "faults.jsonl"
@@ -75,7 +66,7 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         )
     header = read_header(run.history)
     system = header.system or str(meta.spec.get("system", ""))
-    traits = traits_of(system)
+    theirs: System = registry.known("systems", system)
     records = records_of(run.path)
     last_ns = max((op.last_ns for op in ops or each_op(run.history)), default=0)
     windows = windows_of_run(records, meta, last_ns)
@@ -86,10 +77,10 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         windows,
         addresses,
         named=True,
-        harmless=traits.log_harmless,
-        served=traits.conflict_errors | traits.malformed_errors,
+        harmless=theirs.logs.harmless,
+        served=theirs.conflict_errors | theirs.malformed_errors,
     )
-    effects, beside = traits.journals.effects, sorted(traits.journals.names)
+    effects, beside = theirs.journals.effects, sorted(theirs.journals.names)
     folder = run.nodes
     sources = node_sources(folder, run.path, beside) if folder.is_dir() else []
     simulated = (run.path / EVENTS).is_file()
@@ -100,10 +91,10 @@ def run_logs(path: Path, ops: Sequence[Op] | None = None) -> RunLogs:
         sources=sources,
         scene=scene,
         clocks=clocks,
-        reader=traits.log_reader,
+        reader=theirs.logs.reader,
         extra=Extra(
             _beside(run, scene, effects),
-            _lines(run, meta, scene, traits),
+            _lines(run, meta, scene, theirs),
             enumerate(ops or each_op(run.history), 2),
         ),
         system=system,
@@ -120,12 +111,12 @@ def _beside(run: RunDir, scene: Scene, effects: EffectLog | None) -> list[str]:
     return found
 
 
-def _lines(run: RunDir, meta: RunMeta, scene: Scene, traits: System) -> Iterator[Line]:
+def _lines(run: RunDir, meta: RunMeta, scene: Scene, theirs: System) -> Iterator[Line]:
     if (run.path / EVENTS).is_file():
         yield from lines_of_simulation(
-            run.path / EVENTS, meta.origin_ns or 0, scene, traits.log_reader
+            run.path / EVENTS, meta.origin_ns or 0, scene, theirs.logs.reader
         )
-    if (effects := traits.journals.effects) is not None:
+    if (effects := theirs.journals.effects) is not None:
         for node in scene.declared:
             path = run.nodes / node / effects.file
             if path.is_file():

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import msgspec
 
 from dstest.core import registry, rules
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import FaultWindow, windows_of
 from dstest.core.op import Op
@@ -113,11 +112,7 @@ class Windows:
     def alarms_of(self, nemesis: str) -> frozenset[str]:
         """Kinds of alarms that it may cause; none where it is not there any more."""
         if nemesis not in self._alarms:
-            try:
-                traits = registry.load("nemeses", nemesis)
-                self._alarms[nemesis] = traits.explains
-            except ConfigError:
-                self._alarms[nemesis] = frozenset()
+            self._alarms[nemesis] = registry.known("nemeses", nemesis).explains
         return self._alarms[nemesis]
 
     def explain(

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dstest.core import registry
-from dstest.core.errors import ConfigError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import FaultWindow, windows_of
 from dstest.core.run_record import RunMeta
@@ -187,16 +186,9 @@ class Faults:
                 continue
             begin = max(start_ns, window.start_ns)
             end = end_ns if window.healed_ns is None else min(end_ns, window.healed_ns)
-            if begin < end and _ends_nodes(window.nemesis):
+            if begin < end and registry.known("nemeses", window.nemesis).restarts_nodes:
                 found.append((window.id, begin, end))
         return found
-
-
-def _ends_nodes(nemesis: str) -> bool:
-    try:
-        return bool(registry.load("nemeses", nemesis).restarts_nodes)
-    except ConfigError:
-        return False
 
 
 def faults_of(

@@ -348,7 +348,7 @@ def _journal_lost(scene: Scene) -> str:
 
 
 def _lines_lost(scene: Scene) -> str:
-    kept = scene.traits.journals.protocol
+    kept = scene.system.journals.protocol
     return "; ".join(scene.gaps(lambda name: name not in kept)[:1])
 
 
@@ -357,7 +357,7 @@ def _stamped_lost(scene: Scene) -> str:
 
 
 def _records_lost(scene: Scene) -> str:
-    return "; ".join(scene.gaps(lambda name: name in scene.traits.journals.protocol)[:1])
+    return "; ".join(scene.gaps(lambda name: name in scene.system.journals.protocol)[:1])
 
 
 def _samples_lost(scene: Scene) -> str:
@@ -408,7 +408,7 @@ LINES: Final = Need(
 VOTES: Final = Need(
     "votes",
     "lines that tell of votes",
-    "a `log_reader` of the system that knows votes",
+    "a reader in `logs` of the system that knows votes",
     _votes,
     lost=_lines_lost,
     of_files="logs that tell of votes: --system, or --pattern",
@@ -416,7 +416,7 @@ VOTES: Final = Need(
 ROLES: Final = Need(
     "roles",
     "lines that tell whether a server is a primary",
-    "a `log_reader` of the system that knows roles",
+    "a reader in `logs` of the system that knows roles",
     _roles,
     lost=_lines_lost,
     of_files="logs that tell of roles: --system",

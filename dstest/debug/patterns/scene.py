@@ -16,15 +16,15 @@ from msgspec import UNSET
 
 from dstest.core import registry
 from dstest.core.check import Anomaly, CheckResult
-from dstest.core.errors import ConfigError, EvidenceError
+from dstest.core.errors import EvidenceError
 from dstest.core.evidence import LandingRecord
 from dstest.core.history import FaultWindow, Header
 from dstest.core.op import Op, Outcome
-from dstest.core.protocols import Effect
+from dstest.core.protocols import Effect, System
 from dstest.core.run_record import RunMeta
 from dstest.debug.logs.analysis import LogAnalysis, Options, analyse
 from dstest.debug.logs.lines import Source, each_line
-from dstest.debug.logs.run_logs import RunLogs, run_logs, traits_of
+from dstest.debug.logs.run_logs import RunLogs, run_logs
 from dstest.debug.logs.scene import CheckOutcome as Checked
 from dstest.debug.logs.scene import Explanation, Windows
 from dstest.debug.monitor.client import CLIENT, NODES, read_rows, series_of
@@ -134,7 +134,7 @@ class Scene:
     ) -> None:
         self.given, self.of, self.meta, self.header = given, of, meta, header
         self.settings = settings or Settings()
-        self.traits = traits_of(of.system)
+        self.system: System = registry.known("systems", of.system)
         self.nodes: list[str] = list(of.scene.declared)
         self.windows: Windows = of.scene.windows
         self.records: list[LandingRecord] = of.records
@@ -142,10 +142,7 @@ class Scene:
     @cached_property
     def options(self) -> frozenset[str]:
         """Names of what `-o` takes of the system; none where it is not there any more."""
-        try:
-            return frozenset(registry.load("systems", self.of.system).options)
-        except ConfigError:
-            return frozenset()
+        return frozenset(self.system.options)
 
     @property
     def shown(self) -> str:
@@ -428,13 +425,13 @@ class RunScene(Scene):
 
     @cached_property
     def journal(self) -> Journal | str:
-        files = self.traits.journals.protocol
+        files = self.system.journals.protocol
         origin = (self.meta.origin_ns or 0) if self.simulated else None
         return read_journal(self.run.path, files, self.of.clocks, origin, self.gaps)
 
     @cached_property
     def effects(self) -> dict[str, list[AppliedEffect]]:
-        form = self.traits.journals.effects
+        form = self.system.journals.effects
         found: dict[str, list[AppliedEffect]] = {}
         for node in self.nodes if form is not None else ():
             assert form is not None

@@ -235,7 +235,7 @@ def traces_of_run(path: Path) -> TracesOfRun:
             f"{path} was not sealed", remedy="seal and judge it with `dstest recover RUN`"
         )
     system = read_header(run.history).system or ""
-    name = _span_file(system)
+    name = registry.known("systems", system).journals.spans
     nodes = list(meta.members or meta.nodes)
     files = [(node, run.nodes / node / name) for node in nodes] if name else []
     files = [(node, file) for node, file in files if file.is_file()]
@@ -260,13 +260,6 @@ def traces_of_run(path: Path) -> TracesOfRun:
     simulated = (run.path / EVENTS).is_file()
     said = ["a simulation has one clock"] if simulated else clocks.describe(nodes)
     return TracesOfRun(spans, [CLIENTS, *nodes], operations, "", said, simulated)
-
-
-def _span_file(system: str) -> str:
-    try:
-        return registry.load("systems", system).journals.spans if system else ""
-    except ConfigError:
-        return ""
 
 
 def _of_servers(file: Path, run: RunDir, meta: RunMeta, clocks: Clocks) -> Iterator[Span | Message]:
