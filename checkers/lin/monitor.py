@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers import _core
-from checkers.columns import I32, I64, ILLEGAL, OK, STOPPED, U8, in_halves, interruptible
+from checkers.columns import I32, I64, ILLEGAL, NEVER, OK, STOPPED, U8, in_halves, interruptible
 from checkers.lin.containers import LOOK, MAYBE, NOTHING, PUT, TAKE, Container
 from checkers.lin.model import Call
 from checkers.lin.search import Coded
@@ -144,3 +144,38 @@ def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     found[_have(coded, look) & (found == OK)] = UNFIT
     found[(found != OK) & (found != ILLEGAL)] = UNFIT
     return found
+
+
+def first_break(coded: Coded, parts: Parts, key: int, memory_bytes: int) -> int:
+    """The operation of a key whose completion is the first that no order explains, found by
+    halving: what completes later is of unknown outcome by then. -1 where the monitor does not know.
+    """
+    where = coded.of_key(key)
+    rows = np.arange(where.start, where.stop)
+    if (parts.kind[rows] == LOOK).any():
+        return -1
+    ends = rows[coded.complete[rows] != NEVER]
+    ends = ends[np.argsort(coded.complete[ends], kind="stable")]
+
+    def verdict(last: int) -> int:
+        later = np.zeros(len(rows), np.bool_)
+        later[ends[last + 1 :] - where.start] = True
+        kind = np.where(later & (parts.kind[rows] == TAKE), MAYBE, parts.kind[rows])
+        begun = coded.invoke[rows] <= coded.complete[ends[last]]
+        keep = begun & ~(later & (kind == NOTHING))
+        complete = np.where(later, NEVER, coded.complete[rows])[keep]
+        bounds = np.array([0, keep.sum()], np.int64)
+        kind, value, invoke = kind[keep], parts.value[rows][keep], coded.invoke[rows][keep]
+        return int(
+            monitor(kind, value, invoke, complete, bounds, parts.n_values, parts.model,
+                    memory_bytes)[0]
+        )  # fmt: skip
+
+    low, high = 0, len(ends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        found = verdict(middle)
+        if found not in (OK, ILLEGAL):
+            return -1
+        low, high = (low, middle) if found == ILLEGAL else (middle + 1, high)
+    return int(ends[low]) if len(ends) and verdict(low) == ILLEGAL else -1

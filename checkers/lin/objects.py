@@ -343,11 +343,14 @@ class _Engine:
         return anomaly_of(name, ops, history, made.minimal, *told)
 
     def breaks(self, illegal: list[int], bad: Any) -> Iterator[tuple[Any, Op | None]]:
-        """Each illegal key with the operation that cannot be placed. Of what a monitor rejected the
-        search is asked, where the key is small and there is time: else it is not known."""
+        """Each illegal key with the operation that cannot be placed. Of what a monitor rejected it
+        is asked first, then the search, where the key is small; where there is no time it is not
+        known."""
         last = min(monotonic_ns() + WITNESSES_TIME_NS, self.deadline)
         for key in illegal:
             at, where = int(bad[key]), self.coded.of_key(key)
+            if at < 0 and self.parts is not None and monotonic_ns() <= last:
+                at = monitor.first_break(self.coded, self.parts, key, self.memory_bytes)
             places = self.coded.position[where].tolist()
             if at >= 0:
                 yield self.coded.keys[key], self.history.ops[int(self.coded.position[at])]

@@ -45,6 +45,10 @@ CHECKS_MAX: Final = 2_000
 STEPS_MAX: Final = 2_000_000
 STATES_SHOWN_MAX: Final = 8
 
+CROWD_STEPS: Final = 200_000
+"""Of a search among named operations of unknown outcome, which a monitor has settled before: it
+grows with the sets of those."""
+
 
 def holds(coded: Coded, ops: list[Op]) -> I64 | None:
     """The number of each operation's hold, REFUSED for those that were refused; `coded` has one
@@ -159,7 +163,8 @@ def of_values(
     named = np.ones(len(small.classes), np.bool_)
     if len(small.classes) <= TAIL_MAX:
         left = max(1, deadline - monotonic_ns())
-        if search(small, Limits(left, memory_bytes, STEPS_MAX)).verdict[0] == OK:
+        steps = CROWD_STEPS if (small.complete == NEVER).any() else STEPS_MAX
+        if search(small, Limits(left, memory_bytes, steps)).verdict[0] == OK:
             return None
     return Witness(small, named, None, 0, minimal)
 
@@ -301,10 +306,12 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> Explanatio
         )
     elif (others := int(((coded.complete != NEVER) & ~named).sum())) > 0:
         lead += f" after the {others} other operations that completed by then"
-    limits = Limits(10 * 10**9, memory_bytes)
+    crowd = bool((named & (coded.complete == NEVER)).any())
+    limits = Limits(10 * 10**9, memory_bytes, CROWD_STEPS if crowd else 0)
     result = search(coded, limits, witness.begin)
     if result.verdict[0] != ILLEGAL:
-        return Explanation(f"{lead}.")
+        doubt = ", whatever those of unknown outcome did" if crowd else ""
+        return Explanation(f"{lead}{doubt}.")
     stuck = int(result.bad[0])
     by_end = np.argsort(coded.complete, kind="stable")
     order = by_end[(coded.complete[by_end] != NEVER) & (by_end != stuck)].tolist()
