@@ -102,6 +102,11 @@ class Witness:
     before: int
     minimal: bool
 
+    @property
+    def crowded(self) -> bool:
+        """Does it name operations of unknown outcome?"""
+        return bool((self.named & (self.coded.complete == NEVER)).any())
+
 
 def halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple[I64, bool]:
     """The units that must stay, and whether each of them must."""
@@ -306,11 +311,10 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> Explanatio
         )
     elif (others := int(((coded.complete != NEVER) & ~named).sum())) > 0:
         lead += f" after the {others} other operations that completed by then"
-    crowd = bool((named & (coded.complete == NEVER)).any())
-    limits = Limits(10 * 10**9, memory_bytes, CROWD_STEPS if crowd else 0)
+    limits = Limits(10 * 10**9, memory_bytes, CROWD_STEPS if witness.crowded else 0)
     result = search(coded, limits, witness.begin)
     if result.verdict[0] != ILLEGAL:
-        doubt = ", whatever those of unknown outcome did" if crowd else ""
+        doubt = ", whatever those of unknown outcome did" if witness.crowded else ""
         return Explanation(f"{lead}{doubt}.")
     stuck = int(result.bad[0])
     by_end = np.argsort(coded.complete, kind="stable")

@@ -21,6 +21,8 @@ from dstest.core.check import Budget
 from dstest.core.history import Header, History
 from dstest.core.op import Op
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("DSTEST_ROUNDS", "2500"))
 NAMES = {"fifo-queue": ("enqueue", "dequeue"), "stack": ("push", "pop")}
 
