@@ -17,17 +17,19 @@ A cas that compared and differed (output false), or a refused acquire, is ok: it
 was another one at that instant. The answer is `"unknown"` when a key could not be decided within
 the budget or holds an operation that is not the model's, and when nothing could have been refuted.
 
-Who decides: registers and what is one in other words (`lin/tables.py`) csrc/lin/, where values
-are unique csrc/mon/ first; logs with offsets times alone (`lin/objects.py`); all else, and what a
-monitor declines, the one search for any model, csrc/aut/. Where a monitor and the search on its
-witness disagree the key is unknown. Who is asked follows from a model's `exact_shape`, which no
-class inherits, never from its name. A mutex is not judged as a cas-register: refused acquires would
-make every unknown one look useful. Bounds of counters are not asked: they could only say no.
+Who decides: registers and what is one in other words (`lin/tables.py`) csrc/lin/, where values are
+unique csrc/mon/ first, which also knows takes of unknown outcome of queues and stacks; logs with
+offsets times alone (`lin/objects.py`); all else, and what a monitor declines, the one search for
+any model, csrc/aut/. Where a monitor and the search on its witness disagree the key is unknown. Who
+is asked follows from a model's `exact_shape`, which no class inherits, never from its name. A mutex
+is not judged as a cas-register: refused acquires would make every unknown one look useful. Bounds
+of counters are not asked: they could only say no.
 
 Weak spots, which end as unknown when the budget is spent: counters with more than some dozens of
-unknown increments; queues with repeated values and many concurrent puts; deques, and containers
-with peeks, of ten thousand operations on a key; what is wrong in a cas-register with hundreds of
-clients and repeated values. Transactions of a multi-register ask Python for each step.
+unknown increments; queues with repeated values and many concurrent puts; priority queues with
+takes of unknown outcome; deques, and containers with peeks, of ten thousand operations on a key;
+what is wrong in a cas-register with hundreds of clients and repeated values. Transactions of a
+multi-register ask Python for each step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Near-linear decisions where every value is put at most once (csrc/mon/).
 
-A monitor's answer counts only where its rules hold. Takes of unknown outcome are outside of them:
-each may have taken any value or none. Left out, they can only make "illegal" wrong; with the
-values that nobody took left out as well, they can only make "ok" wrong, since every linearization
-stays one when all operations on some values go. Peeks are left out and can only make "ok" wrong.
-What none of this settles is left to the search.
+A monitor's answer counts only where its rules hold. A take of unknown outcome may have taken any
+value that nobody else took, or none: queues and stacks give such takes to the values that must be
+out by some instant (csrc/mon/mon_maybe.h); a priority queue that is illegal without them, and legal
+without the values that nobody took, is left to the search. Peeks are left out and can only make
+"ok" wrong. What none of this settles is left to the search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from checkers import _core
-from checkers.columns import I32, I64, ILLEGAL, MEMORY, OK, STOPPED, U8, in_halves, interruptible
+from checkers.columns import I32, I64, ILLEGAL, NEVER, OK, STOPPED, U8, in_halves, interruptible
 from checkers.lin.containers import LOOK, MAYBE, NOTHING, PUT, TAKE, Container
 from checkers.lin.model import Call
 from checkers.lin.search import Coded
@@ -60,6 +60,13 @@ class Parts:
         self.n_values = max(1, len(values))
         self.kind = np.array(kinds, np.uint8)[coded.classes]
         self.value = np.array(ids, np.int32)[coded.classes]
+
+    def of(self, rows: I64) -> Parts:
+        """The parts of these operations."""
+        own = Parts.__new__(Parts)
+        own.model, own.n_values = self.model, self.n_values
+        own.kind, own.value = self.kind[rows], self.value[rows]
+        return own
 
 
 def _rank(value: Any) -> Any:
@@ -124,13 +131,6 @@ def some(coded: Coded, parts: Parts, keep: Any, memory_bytes: int) -> U8:
     )
 
 
-def _taken(coded: Coded, parts: Parts) -> Any:
-    """Which operations touch a value that was certainly taken from their key?"""
-    sizes = np.diff(coded.offsets)
-    unit = np.repeat(np.arange(len(sizes)), sizes) * parts.n_values + parts.value
-    return np.isin(unit, unit[parts.kind == TAKE])
-
-
 def _have(coded: Coded, marked: Any) -> Any:
     """Which keys have an operation that is marked?"""
     counts = np.concatenate([[0], np.cumsum(marked)])
@@ -140,15 +140,42 @@ def _have(coded: Coded, marked: Any) -> Any:
 def verdicts(coded: Coded, parts: Parts, memory_bytes: int) -> U8:
     """`OK` and `ILLEGAL` are certain; `UNFIT` leaves a key to the search."""
     look = parts.kind == LOOK
-    certain = (parts.kind != MAYBE) & ~look
-    partial = some(coded, parts, certain, memory_bytes)
-    partial[partial == MEMORY] = UNFIT
-    if certain.all():
-        return partial
-    looked = _have(coded, look) & (partial == OK)
-    tells = certain & ((parts.kind == NOTHING) | _taken(coded, parts))
-    at_least = some(coded, parts, tells, memory_bytes)
-    undecided = _have(coded, parts.kind == MAYBE) & (partial == ILLEGAL) & (at_least != ILLEGAL)
-    partial[undecided | looked] = UNFIT
-    partial[(partial != OK) & (partial != ILLEGAL)] = UNFIT
-    return partial
+    found = some(coded, parts, ~look, memory_bytes)
+    found[_have(coded, look) & (found == OK)] = UNFIT
+    found[(found != OK) & (found != ILLEGAL)] = UNFIT
+    return found
+
+
+def first_break(coded: Coded, parts: Parts, key: int, memory_bytes: int) -> int:
+    """The operation of a key whose completion is the first that no order explains, found by
+    halving: what completes later is of unknown outcome by then. -1 where the monitor does not know.
+    """
+    where = coded.of_key(key)
+    rows = np.arange(where.start, where.stop)
+    if (parts.kind[rows] == LOOK).any():
+        return -1
+    ends = rows[coded.complete[rows] != NEVER]
+    ends = ends[np.argsort(coded.complete[ends], kind="stable")]
+
+    def verdict(last: int) -> int:
+        later = np.zeros(len(rows), np.bool_)
+        later[ends[last + 1 :] - where.start] = True
+        kind = np.where(later & (parts.kind[rows] == TAKE), MAYBE, parts.kind[rows])
+        begun = coded.invoke[rows] <= coded.complete[ends[last]]
+        keep = begun & ~(later & (kind == NOTHING))
+        complete = np.where(later, NEVER, coded.complete[rows])[keep]
+        bounds = np.array([0, keep.sum()], np.int64)
+        kind, value, invoke = kind[keep], parts.value[rows][keep], coded.invoke[rows][keep]
+        return int(
+            monitor(kind, value, invoke, complete, bounds, parts.n_values, parts.model,
+                    memory_bytes)[0]
+        )  # fmt: skip
+
+    low, high = 0, len(ends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        found = verdict(middle)
+        if found not in (OK, ILLEGAL):
+            return -1
+        low, high = (low, middle) if found == ILLEGAL else (middle + 1, high)
+    return int(ends[low]) if len(ends) and verdict(low) == ILLEGAL else -1

@@ -333,6 +333,8 @@ class _Engine:
             made = witness.of_values(coded, self.parts, key, deadline, self.memory_bytes)
             if made is None:
                 return None
+            if made.crowded and made.named.sum() > witness.SMALL:
+                made = self._smaller(key, deadline) or made
         elif coded.model.exact_shape == "lock":
             made = witness.of_holds(coded, key, bad, history.ops, deadline, self.memory_bytes)
         if made is None:
@@ -342,12 +344,27 @@ class _Engine:
         told = witness.explain(made, history, self.memory_bytes)
         return anomaly_of(name, ops, history, made.minimal, *told)
 
+    def _smaller(self, key: int, deadline: int) -> witness.Witness | None:
+        """A small witness beside loosened operations, of what takes of unknown outcome do not
+        suffice for; None where there is none."""
+        assert self.parts is not None
+        row = monitor.first_break(self.coded, self.parts, key, self.memory_bytes)
+        if row < 0:
+            return None
+        made = witness.of_failure(
+            self.coded, key, row, deadline, self.memory_bytes, CHECK_STEPS_LEAST
+        )
+        return made if made.minimal and made.named.sum() <= witness.SMALL else None
+
     def breaks(self, illegal: list[int], bad: Any) -> Iterator[tuple[Any, Op | None]]:
-        """Each illegal key with the operation that cannot be placed. Of what a monitor rejected the
-        search is asked, where the key is small and there is time: else it is not known."""
+        """Each illegal key with the operation that cannot be placed. Of what a monitor rejected it
+        is asked first, then the search, where the key is small; where there is no time it is not
+        known."""
         last = min(monotonic_ns() + WITNESSES_TIME_NS, self.deadline)
         for key in illegal:
             at, where = int(bad[key]), self.coded.of_key(key)
+            if at < 0 and self.parts is not None and monotonic_ns() <= last:
+                at = monitor.first_break(self.coded, self.parts, key, self.memory_bytes)
             places = self.coded.position[where].tolist()
             if at >= 0:
                 yield self.coded.keys[key], self.history.ops[int(self.coded.position[at])]

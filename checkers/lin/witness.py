@@ -5,7 +5,8 @@ leaving out are:
 
 * All operations on some values of a container may go, whole holds of a lock (`holds`), and
   operations that change nothing: a linearization stays one without them. The witness contradicts
-  itself from the start.
+  itself from the start. Takes of unknown outcome stay, those that began before its last completion:
+  each could have taken any of the values.
 * Any completed operation may be *loosened*: it may take effect later than it did, or not at all,
   with the result that it had. That allows more than what happened. Loosened operations are not
   named. From an instant at which no completed operation was running, and the states then possible,
@@ -26,7 +27,7 @@ import numpy.typing as npt
 
 from checkers._witness import RECENT, Explanation, phrase
 from checkers.columns import I64, ILLEGAL, NEVER, OK, Limits
-from checkers.lin.monitor import LOOK, MAYBE, NOTHING, Parts, some
+from checkers.lin.monitor import LOOK, MAYBE, NOTHING, TAKE, Parts, some
 from checkers.lin.search import Coded, only, search
 from dstest.core.clock import monotonic_ns
 from dstest.core.history import History
@@ -43,6 +44,10 @@ SMALL: Final = 8
 CHECKS_MAX: Final = 2_000
 STEPS_MAX: Final = 2_000_000
 STATES_SHOWN_MAX: Final = 8
+
+CROWD_STEPS: Final = 200_000
+"""Of a search among named operations of unknown outcome, which a monitor has settled before: it
+grows with the sets of those."""
 
 
 def holds(coded: Coded, ops: list[Op]) -> I64 | None:
@@ -97,6 +102,11 @@ class Witness:
     before: int
     minimal: bool
 
+    @property
+    def crowded(self) -> bool:
+        """Does it name operations of unknown outcome?"""
+        return bool((self.named & (self.coded.complete == NEVER)).any())
+
 
 def halving(units: I64, illegal: Callable[[I64], bool], deadline: int) -> tuple[I64, bool]:
     """The units that must stay, and whether each of them must."""
@@ -131,34 +141,35 @@ def of_values(
     """A witness in the words of values, for what the monitor rejected; None where it does not
     stand up to the search."""
     where = coded.of_key(key)
-    left_out = (parts.kind[where] == MAYBE) | (parts.kind[where] == LOOK)
-    rows = np.arange(where.start, where.stop)[~left_out]
-    part = only(coded, rows, key)
-    own = Parts.__new__(Parts)
-    own.model, own.n_values = parts.model, parts.n_values
-    own.kind, own.value = parts.kind[rows], parts.value[rows]
-    alone = own.kind == NOTHING
-    unit = np.where(alone, parts.n_values + np.arange(len(rows)), own.value).astype(np.int64)
-    if (parts.kind[where] == MAYBE).any():
-        # takes of unknown outcome may have taken what nobody else took
-        taken = np.isin(own.value, own.value[own.kind == 1])
-        unit = np.where(alone | taken, unit, -1)
+    rows = np.arange(where.start, where.stop)[parts.kind[where] != LOOK]
+    part, own = only(coded, rows, key), parts.of(rows)
+    unit = np.where(own.kind == NOTHING, own.n_values + np.arange(len(rows)), own.value)
+    unit = np.where(own.kind == MAYBE, -1, unit).astype(np.int64)
 
     def illegal(units: I64) -> bool:
-        nonlocal part, unit
-        keep = marks_of(unit, units)
+        nonlocal part, own, unit
+        keep = marks_of(unit, units) | (own.kind == MAYBE)
         if some(part, own, keep, memory_bytes)[0] != ILLEGAL:
             return False
-        part, unit = only(part, np.flatnonzero(keep)), unit[keep]
-        own.kind, own.value = own.kind[keep], own.value[keep]
+        kept = np.flatnonzero(keep)
+        part, own, unit = only(part, kept), own.of(kept), unit[keep]
         return True
 
+    if (own.kind == MAYBE).any():
+        taken = np.isin(own.value, own.value[own.kind == TAKE])
+        settled = np.flatnonzero((own.kind == NOTHING) | ((own.kind != MAYBE) & taken))
+        alone = only(part, settled), own.of(settled)
+        if some(*alone, np.ones(len(settled), np.bool_), memory_bytes)[0] == ILLEGAL:
+            part, own, unit = *alone, unit[settled]
     units, minimal = halving(np.unique(unit[unit >= 0]), illegal, deadline)
-    small = only(part, np.flatnonzero(marks_of(unit, units)))
+    keep = marks_of(unit, units)
+    end = part.complete[keep & (part.complete != NEVER)].max(initial=-NEVER)
+    small = only(part, np.flatnonzero(keep | ((own.kind == MAYBE) & (part.invoke <= end))))
     named = np.ones(len(small.classes), np.bool_)
     if len(small.classes) <= TAIL_MAX:
         left = max(1, deadline - monotonic_ns())
-        if search(small, Limits(left, memory_bytes, STEPS_MAX)).verdict[0] == OK:
+        steps = CROWD_STEPS if (small.complete == NEVER).any() else STEPS_MAX
+        if search(small, Limits(left, memory_bytes, steps)).verdict[0] == OK:
             return None
     return Witness(small, named, None, 0, minimal)
 
@@ -300,10 +311,11 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> Explanatio
         )
     elif (others := int(((coded.complete != NEVER) & ~named).sum())) > 0:
         lead += f" after the {others} other operations that completed by then"
-    limits = Limits(10 * 10**9, memory_bytes)
+    limits = Limits(10 * 10**9, memory_bytes, CROWD_STEPS if witness.crowded else 0)
     result = search(coded, limits, witness.begin)
     if result.verdict[0] != ILLEGAL:
-        return Explanation(f"{lead}.")
+        doubt = ", whatever those of unknown outcome did" if witness.crowded else ""
+        return Explanation(f"{lead}{doubt}.")
     stuck = int(result.bad[0])
     by_end = np.argsort(coded.complete, kind="stable")
     order = by_end[(coded.complete[by_end] != NEVER) & (by_end != stuck)].tolist()

@@ -151,7 +151,7 @@ static void monitors(int n)
     int wild = below(4) == 0;
     for (int i = 0; i < n; i++) {
         at += below(4);
-        kind[i] = (uint8_t)below(wild && below(50) == 0 ? 9 : 3);
+        kind[i] = (uint8_t)below(wild && below(50) == 0 ? 9 : 4);
         value[i] = below(wild ? n + 2 : n) - (wild && below(50) == 0);
         invoke[i] = wild && below(60) == 0 ? at - 5 : at;
         complete[i] = below(10) == 0 && kind[i] == MON_PUT ? LIN_NEVER : at + below(20);
@@ -166,6 +166,50 @@ static void monitors(int n)
         struct lin_report report;
         (void)mon_check(&in, &limits, verdict, &report);
     }
+}
+
+/* Values that are put once and taken at most once, some by takes of unknown outcome: what is legal
+ * of few stays so with one more of those. */
+static int crashed(int n)
+{
+    uint8_t kind[LONG + 1], verdict = 99, more = 99;
+    int32_t value[LONG + 1];
+    int64_t invoke[LONG + 1], complete[LONG + 1], offsets[2] = {0, n}, at = 0;
+    int held[LONG], n_held = 0, width = 1 + below(20), share = 1 + below(9);
+    for (int i = 0; i < n; i++) {
+        at += below(6);
+        kind[i] = MON_PUT;
+        value[i] = i;
+        if (n_held > 0 && below(2)) {
+            int which = below(8) == 0 ? below(n_held) : n_held - 1;
+            kind[i] = below(10) < share ? MON_MAYBE : MON_TAKE;
+            value[i] = held[which];
+            memmove(held + which, held + which + 1, (size_t)(--n_held - which) * sizeof *held);
+        } else if (below(6) == 0) {
+            kind[i] = MON_NOTHING;
+        } else {
+            held[n_held++] = i;
+        }
+        invoke[i] = at;
+        complete[i] = kind[i] == MON_PUT && below(20) == 0 ? LIN_NEVER : at + below(width);
+    }
+    for (int model = 0; model < MON_REGISTER; model++) {
+        struct mon_input in = {kind, value, invoke, complete, n, offsets, 1, n, model};
+        struct lin_limits limits = {0, 1 << 24, 0, NULL, 0};
+        struct lin_report report;
+        kind[n] = MON_MAYBE;
+        value[n] = 0;
+        invoke[n] = complete[n] = at;
+        if (mon_check(&in, &limits, &verdict, &report) != 0) {
+            return 0;
+        }
+        in.n_ops = offsets[1] = n + 1;
+        if (mon_check(&in, &limits, &more, &report) != 0 || (verdict == LIN_OK && more != LIN_OK)) {
+            return 0;
+        }
+        offsets[1] = n;
+    }
+    return 1;
 }
 
 int main(int argc, char **argv)
@@ -197,6 +241,10 @@ int main(int argc, char **argv)
             return 1;
         }
         monitors(1 + below(LONG));
+        if (!crashed(1 + below(LONG))) {
+            fprintf(stderr, "round %d: one more take of unknown outcome made it worse\n", round);
+            return 1;
+        }
     }
     if (good < rounds / 20 || good > rounds - rounds / 20) {
         fprintf(stderr, "%d of %d are linearizable: too one-sided\n", good, rounds);

@@ -201,8 +201,9 @@ static int chains(int64_t limit)
     return code == 0 && verdict == MON_UNFIT ? 1 : ended(code, verdict);
 }
 
-/* A queue that is filled and emptied; for a stack or by priority its order is wrong. */
-static int monitor(int64_t limit, int model)
+/* A queue that is filled and emptied; for a stack or by priority its order is wrong. Of the takes
+ * one in `maybe` is of unknown outcome, where there are any; then a stack's order is right. */
+static int monitor(int64_t limit, int model, int maybe)
 {
     struct mon_input in = {kind, a, invoke, complete, OPS, offsets, 1, OPS, model};
     struct lin_limits limits = limits_of(limit);
@@ -210,12 +211,13 @@ static int monitor(int64_t limit, int model)
     uint8_t verdict;
     for (int i = 0; i < OPS; i++) {
         kind[i] = i % 7 == 6 ? MON_NOTHING : i < OPS / 2 ? MON_PUT : MON_TAKE;
-        a[i] = i % (OPS / 2);
+        a[i] = i < OPS / 2 || model != MON_STACK || maybe == OPS ? i % (OPS / 2) : OPS - 1 - i;
         invoke[i] = 10 * i;
         complete[i] = i % 7 == 6 ? 20 * OPS : 10 * i + 5 + i % 40;
     }
     for (int i = OPS / 2; i < OPS; i++) {
         kind[i] = kind[i] == MON_TAKE && a[i] % 7 == 6 ? MON_NOTHING : kind[i];
+        kind[i] = kind[i] == MON_TAKE && i % maybe == 0 ? MON_MAYBE : kind[i];
     }
     int code = mon_check(&in, &limits, &verdict, &report);
     return code == 0 && verdict == MON_UNFIT ? 1 : ended(code, verdict);
@@ -223,22 +225,32 @@ static int monitor(int64_t limit, int model)
 
 static int queue(int64_t limit)
 {
-    return monitor(limit, MON_QUEUE);
+    return monitor(limit, MON_QUEUE, OPS);
 }
 
 static int stack(int64_t limit)
 {
-    return monitor(limit, MON_STACK);
+    return monitor(limit, MON_STACK, OPS);
+}
+
+static int queue_of_crashed(int64_t limit)
+{
+    return monitor(limit, MON_QUEUE, 5);
+}
+
+static int stack_of_crashed(int64_t limit)
+{
+    return monitor(limit, MON_STACK, 5);
 }
 
 static int priority(int64_t limit)
 {
-    return monitor(limit, MON_PRIORITY);
+    return monitor(limit, MON_PRIORITY, OPS);
 }
 
 static int zones(int64_t limit)
 {
-    return monitor(limit, MON_REGISTER);
+    return monitor(limit, MON_REGISTER, OPS);
 }
 
 /* Many states, two after some steps. */
@@ -383,6 +395,8 @@ int main(int argc, char **argv)
     try_limits("chains", chains);
     try_limits("queue", queue);
     try_limits("stack", stack);
+    try_limits("queue-of-crashed", queue_of_crashed);
+    try_limits("stack-of-crashed", stack_of_crashed);
     try_limits("priority", priority);
     try_limits("zones", zones);
     try_limits("automaton", automaton);

@@ -13,7 +13,17 @@ from dstest.history.generator.histories import Spec, events, lines
 pytestmark = pytest.mark.slow
 
 COUNTED = ("malloc", "calloc", "realloc", "free", "mmap", "munmap", "mremap")
-ENGINES = ["registers", "chains", "queue", "stack", "priority", "zones", "automaton"]
+ENGINES = [
+    "registers",
+    "chains",
+    "queue",
+    "stack",
+    "queue-of-crashed",
+    "stack-of-crashed",
+    "priority",
+    "zones",
+    "automaton",
+]
 
 
 @pytest.mark.timeout(600)

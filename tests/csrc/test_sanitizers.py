@@ -18,8 +18,9 @@ pytestmark = pytest.mark.slow
 SHARED = "common/core_*.c lin/lin_keys.c"
 SEARCH = f"{SHARED} lin/*.c mon/mon_chain.c"
 AUTOMATA = f"{SHARED} aut/*.c mon/*.c"
-AUT_SMALL = ("-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1")
-LIN_SMALL = ("-DFIRST_WORK=1", "-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1")
+POLLS = ("-DWORK_PER_POLL=1", "-DOPS_PER_POLL=1")
+AUT_SMALL = ("-DAUT_FIRST_WORK=1", "-DWORK_PER_OP=0", *POLLS)
+LIN_SMALL = ("-DFIRST_WORK=1", "-DNARROW_WORK=20000", "-DLIN_APART=1", *POLLS)
 
 
 def run(driver: str, seed: int, rounds: int) -> None:
@@ -47,7 +48,7 @@ def test_automata_agree_with_brute_force_under_sanitizers(
         (1, ()),
         (2, LIN_SMALL),
         (3, (*LIN_SMALL, "-DLIN_WIDTHS=1,2")),
-        (4, (*LIN_SMALL, "-DLIN_FOCUSED=1,2,4,8")),
+        (4, (*LIN_SMALL, "-DLIN_WORK_PER_EVENT=0")),
         (5, ("-DLIN_RECENT=1,2,4",)),
     ],
 )

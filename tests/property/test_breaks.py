@@ -31,7 +31,7 @@ def breaks_at(model: str, ops: list[Op]) -> Op | None:
     return None
 
 
-@pytest.mark.parametrize("model", ["register", "cas-register", "fifo-queue", "mutex"])
+@pytest.mark.parametrize("model", ["register", "cas-register", "fifo-queue", "stack", "mutex"])
 def test_every_key_is_counted_where_it_breaks(model: str) -> None:
     counted = 0
     for seed in range(ROUNDS):

@@ -19,6 +19,8 @@ static void start(struct lin_search *s, const struct lin_limits *limits)
         .pending = {.size = sizeof(int32_t)},
         .marks = {.size = sizeof(int32_t)},
         .write_set = {.size = sizeof(uint64_t)},
+        .points = {.size = sizeof(struct lin_point)},
+        .kept = {.size = sizeof(uint64_t)},
     };
     core_budget_begin(&s->budget, limits->time_ns, limits->memory_bytes, limits->stop);
     s->budget.work_max = limits->steps_max;
@@ -30,7 +32,8 @@ static void start(struct lin_search *s, const struct lin_limits *limits)
 
 static void free_all(struct lin_search *s)
 {
-    struct core_array *arrays[] = {&s->buffers, &s->pending, &s->marks, &s->write_set};
+    struct core_array *arrays[] = {&s->buffers,   &s->pending, &s->marks,
+                                   &s->write_set, &s->points,  &s->kept};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         core_release(&s->budget.memory, arrays[i]);
     }

@@ -19,6 +19,8 @@ struct lin_search {
     struct core_array pending;   /* int32: writers, observers, swappers */
     struct core_array marks;     /* int32 by value: epoch needed, epoch written; then the queue */
     struct core_array write_set; /* uint64: done bits of pending ok writes */
+    struct core_array points;    /* lin_point: to go back to */
+    struct core_array kept;      /* uint64: their configurations */
     uint64_t *config;            /* the configuration at hand */
     uint64_t *extension;         /* its extension */
     int32_t *writers;            /* pending ok writes, soonest completion first */
@@ -57,7 +59,35 @@ int lin_keep(struct lin_search *s, uint64_t *config);
 int lin_put(struct lin_search *s, uint64_t *config);
 int lin_extend_all(struct lin_search *s);
 
-/* lin_search.c */
+/* What a search knew after some completions. */
+struct lin_point {
+    int64_t completions;
+    size_t at;     /* in `kept`: its first configuration */
+    int32_t event; /* the next one */
+    uint32_t n;    /* configurations */
+};
+
+/* How to guess: which configurations are kept, how many, and what it may cost. */
+struct lin_manner {
+    int focused;
+    int by_done;
+    uint32_t width;
+    int64_t work;
+};
+
+/* lin_guess.c: one attempt that keeps few configurations and goes back where none is left, to keep
+ * more from there on. LIN_OK where one survives all completions; CORE_GAVE_UP tells nothing. */
+int lin_guess(struct lin_search *s, const struct lin_manner *manner, int64_t *completions);
+
+/* lin_search.c: sizes everything for the planned key and starts with one configuration. */
+int lin_prepare(struct lin_search *s);
+/* The next event. */
+int lin_event(struct lin_search *s, int32_t event);
+/* Operations are pending as before this event; configurations stay. */
+void lin_pend(struct lin_search *s, int32_t event);
+void lin_set_width(struct lin_search *s, uint32_t width, int by_done);
+
+/* lin_decide.c */
 int lin_decide(struct lin_search *s, const struct lin_output *out, int64_t key, int64_t first);
 
 #endif

@@ -71,6 +71,12 @@ static int cost(const struct lin_set *set, const uint64_t *config)
     return spent;
 }
 
+/* Does the width of the set count the two together, which have the same value? */
+static int rivals(const struct lin_set *set, const uint64_t *x, const uint64_t *y)
+{
+    return !set->by_done || memcmp(x + 1, y + 1, set->n_done * sizeof *x) == 0;
+}
+
 /* Takes entry i, which follows `before` in its list, out of the set. */
 static void unlink_entry(struct lin_set *set, uint32_t value, uint32_t before, uint32_t i)
 {
@@ -94,7 +100,7 @@ static int displace(struct lin_set *set, const uint64_t *config)
     for (uint32_t i = HEADS(set)[value]; i != LIN_END;) {
         const uint64_t *e = lin_set_at(set, i);
         int spent = cost(set, e);
-        if (spent > most) {
+        if (spent > most && rivals(set, e, config)) {
             most = spent;
             dearest = i;
             before_dearest = before;
@@ -126,7 +132,7 @@ int lin_set_add(struct lin_set *set, struct core_memory *memory, const uint64_t 
             unlink_entry(set, value, before, i);
         } else {
             before = i;
-            members++;
+            members += set->width != 0 && rivals(set, e, config);
         }
         i = next;
     }

@@ -24,6 +24,7 @@ struct lin_set {
     uint32_t stride;
     uint32_t n_done;
     uint32_t width; /* most members per value, cheapest first; 0 = all */
+    int by_done;    /* `width` counts those with the same done bits, too */
     int pruned;     /* a configuration was left out because of `width` */
 };
 

@@ -1,9 +1,9 @@
 /* Monitors: near-linear decisions about containers whose values are unique. No Python in here.
  *
  * An operation puts a value in, takes a value out, or found nothing in there. Every value is put
- * at most once and taken at most once; a put of unknown outcome has `complete` = LIN_NEVER. There
- * are no takes of unknown outcome: who has some leaves them out, which may only make the answer
- * "illegal" wrong. For registers a put is a write and a take is a read, of which there may be many.
+ * at most once and taken at most once; a put of unknown outcome has `complete` = LIN_NEVER. A take
+ * of unknown outcome, of which only its invocation counts, has a kind of its own (mon_maybe.h). For
+ * registers a put is a write and a take is a read, of which there may be many.
  *
  * Where a history breaks these rules the answer is MON_UNFIT, and the search must decide.
  */
@@ -15,7 +15,7 @@
 
 #define MON_UNFIT 8
 
-enum mon_kind { MON_PUT = 0, MON_TAKE = 1, MON_NOTHING = 2, MON_KINDS = 3 };
+enum mon_kind { MON_PUT = 0, MON_TAKE = 1, MON_NOTHING = 2, MON_MAYBE = 3, MON_KINDS = 4 };
 
 enum mon_model { MON_QUEUE = 0, MON_STACK = 1, MON_PRIORITY = 2, MON_REGISTER = 3, MON_MODELS = 4 };
 
@@ -24,7 +24,7 @@ enum mon_model { MON_QUEUE = 0, MON_STACK = 1, MON_PRIORITY = 2, MON_REGISTER = 
  * and is never put. */
 struct mon_input {
     const uint8_t *kind;
-    const int32_t *value; /* not read for MON_NOTHING */
+    const int32_t *value; /* not read for MON_NOTHING and MON_MAYBE */
     const int64_t *invoke, *complete;
     int64_t n_ops;
     const int64_t *offsets; /* n_keys + 1 */
@@ -44,6 +44,12 @@ struct mon_nothing {
     int64_t invoke, complete;
 };
 
+/* A value that must be able to be out by `t`. */
+struct mon_deadline {
+    int64_t t;
+    int32_t value; /* its number */
+};
+
 /* Work space, and the values of one key. After mon_gather each value's times are tight: it was in
  * there for certain in the open interval (put_complete, take_invoke), where that is not empty. */
 struct mon_work {
@@ -52,10 +58,15 @@ struct mon_work {
     struct core_array number;   /* int32 by global value: its mon_value, or -1 */
     struct core_array ids;      /* int32: the global value of each mon_value */
     struct core_array nothings; /* mon_nothing, in order of invocation */
+    struct core_array maybes;   /* int64: when takes of unknown outcome were invoked, in order */
+    struct core_array all;      /* mon_value: as `values`, while some are left out */
+    struct core_array all_ids;  /* int32: as `ids` then */
+    struct core_array due;      /* int64 by value: its deadline */
+    struct core_array given;    /* mon_deadline: values that need a take of unknown outcome */
     struct core_array heap;     /* int32 */
     struct core_array runs;     /* mon_nothing: times in which something was in there for certain */
-    struct core_array extra[6]; /* of the model */
-    int32_t n_values, n_nothings, n_runs;
+    struct core_array extra[12]; /* of the model */
+    int32_t n_values, n_nothings, n_maybes, n_runs;
 };
 
 #define MON_VALUES(w) ((struct mon_value *)(w)->values.p)
@@ -65,8 +76,11 @@ struct mon_work {
  * before it was put), MON_UNFIT, LIN_MEMORY. */
 int mon_gather(struct mon_work *w, const struct mon_input *in, int64_t first, int64_t last);
 
-/* mon_gather.c: union of the times in which something was in there, as runs; then: does an instant
- * exist for everyone who found nothing? */
+/* mon_gather.c: union of the times in which something was in there, as runs; `taken`: one of the
+ * values that somebody is known to have taken. LIN_OK or LIN_MEMORY. */
+int mon_make_runs(struct mon_work *w, int taken);
+
+/* mon_gather.c: does an instant exist for everyone who found nothing? */
 int mon_find_nothing(struct mon_work *w);
 
 int mon_queue(struct mon_work *w);

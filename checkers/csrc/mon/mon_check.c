@@ -1,6 +1,6 @@
 /* The loop over keys, and the rules of the columns. */
 #include "lin/lin_keys.h"
-#include "mon.h"
+#include "mon_maybe.h"
 
 static int check_columns(const struct mon_input *in, struct lin_report *report)
 {
@@ -38,18 +38,19 @@ static int decide(struct mon_work *w, const struct mon_input *in, int64_t first,
     }
     switch (in->model) {
     case MON_QUEUE:
-        return mon_queue(w);
+        return mon_maybe(w, mon_queue, mon_queue_due);
     case MON_STACK:
-        return mon_stack(w);
+        return mon_maybe(w, mon_stack, mon_stack_due);
     default:
-        return mon_priority(w);
+        return mon_maybe(w, mon_priority, NULL);
     }
 }
 
 static void free_all(struct mon_work *w)
 {
-    struct core_array *arrays[] = {&w->values,   &w->number, &w->ids,
-                                   &w->nothings, &w->heap,   &w->runs};
+    struct core_array *arrays[] = {&w->values, &w->number, &w->ids,     &w->nothings,
+                                   &w->maybes, &w->all,    &w->all_ids, &w->due,
+                                   &w->given,  &w->heap,   &w->runs};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         core_release(&w->memory, arrays[i]);
     }
@@ -67,6 +68,11 @@ int mon_check(const struct mon_input *in, const struct lin_limits *limits, uint8
         .number = {.size = sizeof(int32_t)},
         .ids = {.size = sizeof(int32_t)},
         .nothings = {.size = sizeof(struct mon_nothing)},
+        .maybes = {.size = sizeof(int64_t)},
+        .all = {.size = sizeof(struct mon_value)},
+        .all_ids = {.size = sizeof(int32_t)},
+        .due = {.size = sizeof(int64_t)},
+        .given = {.size = sizeof(struct mon_deadline)},
         .heap = {.size = sizeof(int32_t)},
         .runs = {.size = sizeof(struct mon_nothing)},
     };

@@ -37,19 +37,24 @@ void mon_pop(int32_t *heap, int32_t n, const int64_t *key, size_t stride)
     heap[hole] = last;
 }
 
-/* Notes every put and everyone who found nothing; there was room for so many when they were
- * counted. */
+/* Notes every put, everyone who found nothing and takes of unknown outcome; there was room for so
+ * many when they were counted. */
 static int note_puts(struct mon_work *w, const struct mon_input *in, int64_t first, int64_t last,
-                     size_t puts, size_t nothings)
+                     const size_t *counts)
 {
     for (int64_t i = first; i < last; i++) {
-        int room = (size_t)w->n_values < puts, seats = (size_t)w->n_nothings < nothings;
+        int room = (size_t)w->n_values < counts[MON_PUT];
         uint8_t kind = in->kind[i];
         if (kind == MON_NOTHING) {
-            if (!seats || in->complete[i] == LIN_NEVER) {
+            if ((size_t)w->n_nothings >= counts[kind] || in->complete[i] == LIN_NEVER) {
                 return MON_UNFIT;
             }
             MON_NOTHINGS(w)[w->n_nothings++] = (struct mon_nothing){in->invoke[i], in->complete[i]};
+        } else if (kind == MON_MAYBE) {
+            if ((size_t)w->n_maybes >= counts[kind]) {
+                return MON_UNFIT;
+            }
+            ((int64_t *)w->maybes.p)[w->n_maybes++] = in->invoke[i];
         } else if (kind == MON_PUT) {
             int32_t value = in->value[i];
             if (!room || value < 0 || value >= in->n_values || NUMBER(w)[value] >= 0) {
@@ -113,25 +118,26 @@ static int tighten(struct mon_work *w)
 int mon_gather(struct mon_work *w, const struct mon_input *in, int64_t first, int64_t last)
 {
     size_t n = (size_t)(last - first), fresh = w->number.cap;
-    w->n_values = w->n_nothings = 0;
+    w->n_values = w->n_nothings = w->n_maybes = 0;
     if (core_reserve(&w->memory, &w->number, (size_t)in->n_values) != 0) {
         return LIN_MEMORY;
     }
     if (w->number.cap > fresh) {
         memset(NUMBER(w) + fresh, 0xff, (w->number.cap - fresh) * sizeof(int32_t));
     }
-    size_t puts = 0, nothings = 0;
+    size_t counts[MON_KINDS] = {0}, puts;
     for (int64_t i = first; i < last; i++) {
-        puts += in->kind[i] == MON_PUT;
-        nothings += in->kind[i] == MON_NOTHING;
+        counts[in->kind[i] % MON_KINDS]++;
     }
+    puts = counts[MON_PUT];
     if (n > INT32_MAX / 8 || core_reserve(&w->memory, &w->values, puts) != 0 ||
         core_reserve(&w->memory, &w->ids, puts) != 0 ||
         core_reserve(&w->memory, &w->heap, puts) != 0 ||
-        core_reserve(&w->memory, &w->nothings, nothings) != 0) {
+        core_reserve(&w->memory, &w->maybes, counts[MON_MAYBE]) != 0 ||
+        core_reserve(&w->memory, &w->nothings, counts[MON_NOTHING]) != 0) {
         return LIN_MEMORY;
     }
-    int verdict = note_puts(w, in, first, last, puts, nothings);
+    int verdict = note_puts(w, in, first, last, counts);
     if (verdict == LIN_OK) {
         verdict = note_takes(w, in, first, last);
     }
@@ -142,10 +148,10 @@ int mon_gather(struct mon_work *w, const struct mon_input *in, int64_t first, in
 }
 
 /* Adds a value to the runs; values come in order of put_complete. */
-static void cover(struct mon_work *w, const struct mon_value *v)
+static void cover(struct mon_work *w, const struct mon_value *v, int taken)
 {
     struct mon_nothing *runs = w->runs.p;
-    if (v->put_complete >= v->take_invoke) {
+    if (v->put_complete >= v->take_invoke || (taken && v->take_complete == LIN_NEVER)) {
         return;
     }
     if (w->n_runs > 0 && v->put_complete < runs[w->n_runs - 1].complete) {
@@ -156,7 +162,7 @@ static void cover(struct mon_work *w, const struct mon_value *v)
     }
 }
 
-static int make_runs(struct mon_work *w)
+int mon_make_runs(struct mon_work *w, int taken)
 {
     const struct mon_value *values = MON_VALUES(w);
     const int64_t *ends = &values->put_complete;
@@ -171,7 +177,7 @@ static int make_runs(struct mon_work *w)
             (pending == 0 || values[next].put_invoke <= values[heap[0]].put_complete)) {
             mon_push(heap, pending++, next++, ends, stride);
         } else {
-            cover(w, &values[heap[0]]);
+            cover(w, &values[heap[0]], taken);
             mon_pop(heap, pending--, ends, stride);
         }
     }
@@ -183,7 +189,7 @@ int mon_find_nothing(struct mon_work *w)
     if (w->n_nothings == 0 || w->n_values == 0) {
         return LIN_OK;
     }
-    int verdict = make_runs(w);
+    int verdict = mon_make_runs(w, 0);
     const struct mon_nothing *runs = w->runs.p;
     int32_t before = -1; /* the last run that begins before the operation */
     for (int32_t i = 0; i < w->n_nothings && verdict == LIN_OK; i++) {
