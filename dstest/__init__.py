@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "check_file", "run"]
 
-__version__ = "0.21.0"
+__version__ = "0.22.0"
 
 
 def check_file(path: Path | str, **asked: Any) -> CheckResult:
