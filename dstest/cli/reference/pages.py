@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType, NoneType
-from typing import Any, Final, get_args
+from types import MappingProxyType
+from typing import Any, Final
 
 from typer.main import get_command
 
@@ -124,13 +124,18 @@ def _takes(param: Any) -> str:
     if getattr(param, "is_flag", False):
         return ""
     many = " ..." if param.multiple or param.nargs == -1 else ""
-    return code(f"{param.metavar or _kind(param.type_descriptor.annotation)}{many}")
+    kind = param.type.name.removesuffix(" range")
+    return code(f"{param.metavar or _KINDS.get(kind, kind)}{many}")
 
 
-def _kind(annotation: Any) -> str:
-    """`int` of `list[int]` and of `int | None`."""
-    inner = [kind for kind in get_args(annotation) if kind is not NoneType]
-    return _kind(inner[0]) if inner else str(getattr(annotation, "__name__", annotation))
+_KINDS: Final = {
+    "integer": "int",
+    "text": "str",
+    "path": "Path",
+    "directory": "Path",
+    "boolean": "bool",
+}
+"""What the library of commands calls them -> what Python does."""
 
 
 def _default(param: Any) -> str:
