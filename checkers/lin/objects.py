@@ -266,6 +266,10 @@ def _components(ops: Sequence[Op]) -> list[Any] | None:
     return [name[find(keys[0])] for keys in touched]
 
 
+EXPLAINED_LEAST_NS: Final = 500_000_000
+"""Of a witness that was found as the time ended."""
+
+
 def _tells(coded: Coded) -> bool:
     """Does some completed operation have a result that could have been another one?"""
     if coded.tells is not None:
@@ -341,7 +345,8 @@ class _Engine:
             most = max(CHECK_STEPS_LEAST, 4 * int(self.steps[key]))
             made = witness.of_failure(coded, key, bad, deadline, self.memory_bytes, most)
         ops = [history.ops[int(p)] for p in witness.ops_of(made)]
-        told = witness.explain(made, history, self.memory_bytes)
+        left_ns = max(deadline - monotonic_ns(), EXPLAINED_LEAST_NS)
+        told = witness.explain(made, history, self.memory_bytes, left_ns)
         return anomaly_of(name, ops, history, made.minimal, *told)
 
     def _smaller(self, key: int, deadline: int) -> witness.Witness | None:

@@ -297,8 +297,15 @@ def _states(coded: Coded, states: list[Any]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
-def explain(witness: Witness, history: History, memory_bytes: int) -> Explanation:
-    """The longest linearizable prefix, the states possible there, and why no next step exists."""
+EXPLAINED_NS: Final = 10 * 10**9
+"""At most, of one witness."""
+
+
+def explain(
+    witness: Witness, history: History, memory_bytes: int, time_ns: int = EXPLAINED_NS
+) -> Explanation:
+    """The longest linearizable prefix, the states possible there, and why no next step exists;
+    as far as that is found in time."""
     coded, named = witness.coded, witness.named
     ops = [history.ops[int(p)] for p in coded.position]
     count = int(named.sum())
@@ -311,7 +318,7 @@ def explain(witness: Witness, history: History, memory_bytes: int) -> Explanatio
         )
     elif (others := int(((coded.complete != NEVER) & ~named).sum())) > 0:
         lead += f" after the {others} other operations that completed by then"
-    limits = Limits(10 * 10**9, memory_bytes, CROWD_STEPS if witness.crowded else 0)
+    limits = Limits(min(time_ns, EXPLAINED_NS), memory_bytes, CROWD_STEPS if witness.crowded else 0)
     result = search(coded, limits, witness.begin)
     if result.verdict[0] != ILLEGAL:
         doubt = ", whatever those of unknown outcome did" if witness.crowded else ""

@@ -28,6 +28,7 @@ class ValuesApplied:
     """Registers, by the value that was stored, and sets. What other workloads do is not told
     apart."""
 
+    at_end = True
     objects: Mapping[str, str] = {"write": "register", "add": "set"}
 
     def types_of(self, workload: str) -> frozenset[str]:
@@ -37,7 +38,7 @@ class ValuesApplied:
     def asked(self, op: Op) -> Op:
         """A compare-and-set as the write that it comes to; one that was answered with false has
         failed."""
-        if op.op_type != "cas":
+        if op.op_type != "cas" or not isinstance(op.input, list) or len(op.input) != 2:
             return op
         error = "unequal" if op.output is False else op.error
         return msgspec.structs.replace(op, op_type="write", input=op.input[1], error=error)

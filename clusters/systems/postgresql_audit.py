@@ -25,8 +25,11 @@ NEXT: Final = (
 )
 """At least so many rows at once: transactions are told whole."""
 
-_CHANGE: Final = re.compile(r"table public\.(\w+): (INSERT|UPDATE|DELETE): (.*)", re.DOTALL)
-_COLUMN: Final = re.compile(r"(\w+)\[[^]]*\]:('(?:[^']|'')*'|\S+)")
+_CHANGE: Final = re.compile(
+    r"table public\.(\w+): (INSERT|UPDATE|DELETE|TRUNCATE): (.*)", re.DOTALL
+)
+_COLUMN: Final = re.compile(r"(\w+)\[(?:[^\[\]]|\[\])*\]:('(?:[^']|'')*'|\S+)")
+_INTEGER: Final = re.compile(r"-?\d+")
 _KINDS: Final[Mapping[str, str]] = {"registers": "write", "elements": "add"}
 _OURS: Final = frozenset({"health"})
 """Tables in which we ask whether the server writes."""
@@ -60,7 +63,7 @@ def lines(rows: Sequence[str], number: int) -> tuple[list[bytes], int]:
             changes += _change(text)
         elif changes:
             number += 1
-            whole = len(changes) == 1 and changes[0]["change"] != "DELETE"
+            whole = len(changes) == 1 and changes[0]["change"] in ("INSERT", "UPDATE")
             line = {"at": number, **(changes[0] if whole else {"changes": len(changes)})}
             told.append(msgspec.json.encode(line) + b"\n")
     return told, number
@@ -77,4 +80,4 @@ def _change(text: str) -> list[dict[str, Any]]:
 def _value(text: str) -> Any:
     if text.startswith("'"):
         return text[1:-1].replace("''", "'")
-    return None if text == "null" else int(text)
+    return None if text == "null" else int(text) if _INTEGER.fullmatch(text) else text

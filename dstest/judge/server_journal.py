@@ -18,8 +18,9 @@ That an effect is missing is said only where every place of the order is known.
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,15 +53,16 @@ SHOWN_MAX: Final = 16
 class Effects(msgspec.Struct, frozen=True, kw_only=True):
     """`order` are the effects by index, None for an entry that no client asked for. `by_node` are
     how many lines each member has. `torn` says why not everything is known: then an effect that is
-    not there proves nothing. `damaged` are lines that nobody can read: another member may have
-    their places. `apart` are (index, members) where two members applied different things at one
-    place."""
+    not there proves nothing. `damaged` are lines that nobody can read, and members that did not
+    tell all: another one may have their places. `apart` are (index, members) where two members
+    applied different things at one place. `ended`: all have told all, after the load."""
 
     order: dict[int, Effect | None]
     by_node: dict[str, int]
     torn: list[str]
     damaged: list[str]
     apart: list[tuple[int, str, str]]
+    ended: bool
 
     @property
     def whole(self) -> bool:
@@ -75,35 +77,82 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
 
 def effects_of(folder: Path, members: Iterable[str], log: EffectLog) -> Effects | None:
     """Read `folder/MEMBER/FILE` of each member; None where no member has one."""
-    order: dict[int, Effect | None] = {}
-    first: dict[int, str] = {}
-    by_node: dict[str, int] = {}
-    damaged: list[str] = []
-    apart: list[tuple[int, str, str]] = []
+    members = list(members)
     there = [name for name in members if (folder / name / log.file).is_file()]
     if not there:
         return None
-    for name in there:
-        count = 0
-        for number, line in enumerate(_lines(folder / name / log.file), 1):
-            try:
-                index, effect = log.effect_of(json.loads(line))
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-                damaged.append(f"{name}, line {number}: {type(error).__name__}: {error}")
-                continue
-            count += 1
-            if index not in order:
-                order[index], first[index] = effect, name
-            elif _other(order[index], effect):
-                apart.append((index, first[index], name))
-        by_node[name] = count
+    found = [_told(name, folder / name / log.file, log) for name in there]
+    order, apart = _joined(found, log)
+    lacking = sorted({*members} - {one.name for one in found if one.ended})
+    torn, damaged = _gaps(order, log.first), [text for one in found for text in one.damaged]
+    if log.at_end:
+        damaged += [f"{name} did not tell all" for name in lacking]
+        torn += ["no member has told all"] if len(lacking) == len(members) else []
     return Effects(
         order=order,
-        by_node=by_node,
-        torn=_gaps(order, log.first),
+        by_node={one.name: one.lines for one in found},
+        torn=torn,
         damaged=damaged[:PROBLEMS_MAX],
         apart=apart,
+        ended=log.at_end and not lacking,
     )
+
+
+def _joined(
+    found: Sequence[_Told], log: EffectLog
+) -> tuple[dict[int, Effect | None], list[tuple[int, str, str]]]:
+    """The order of all, and where members differ (`Effects.apart`)."""
+    first: dict[int, _Told] = {}
+    apart = [row for one in found for row in one.twice]
+    for one in found:
+        for index, effect in one.effects.items():
+            other = first.setdefault(index, one)
+            alike = other.rest.get(index) == one.rest.get(index)
+            if not alike or _other(other.effects[index], effect):
+                apart.append((index, other.name, one.name))
+    if log.at_end:
+        apart += [(at, first[at].name, one.name) for one in found for at in one.left_out(first)]
+    return {index: one.effects[index] for index, one in first.items()}, apart
+
+
+class _Told(msgspec.Struct):
+    """What one member says. `rest` are lines of entries that no client asked for, where these are
+    told at the end and so the same of all; `twice` as `Effects.apart`."""
+
+    name: str
+    lines: int = 0
+    ended: bool = False
+    effects: dict[int, Effect | None] = msgspec.field(default_factory=dict)
+    rest: dict[int, str] = msgspec.field(default_factory=dict)
+    damaged: list[str] = msgspec.field(default_factory=list)
+    twice: list[tuple[int, str, str]] = msgspec.field(default_factory=list)
+
+    def left_out(self, order: Iterable[int]) -> list[int]:
+        """Places between its first and its last of which others speak, and it does not."""
+        mine = self.effects
+        low, high = min(mine, default=0), max(mine, default=0)
+        return [at for at in order if low < at < high and at not in mine]
+
+
+def _told(name: str, path: Path, log: EffectLog) -> _Told:
+    told = _Told(name)
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            record = json.loads(line)
+            if log.at_end and "end" in record:
+                told.ended = True
+                continue
+            index, effect = log.effect_of(record)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            told.damaged.append(f"{name}, line {number}: {type(error).__name__}: {error}")
+            continue
+        told.lines += 1
+        if index in told.effects and _other(told.effects[index], effect):
+            told.twice.append((index, name, name))
+        told.effects.setdefault(index, effect)
+        if log.at_end and effect is None:
+            told.rest[index] = line
+    return told
 
 
 def _lines(path: Path) -> list[str]:
@@ -167,12 +216,10 @@ class _AlikeOps(msgspec.Struct):
 
 
 def pair_effects(ops: Iterable[Op], effects: Effects, types: frozenset[str]) -> Pairing:
-    """Join the two. `types` are the operations whose effects are written down."""
+    """Join the two: operations whose effects are written down, and effects of these `types`."""
     asked: dict[str, _AlikeOps] = {}
     operations = 0
     for op in ops:
-        if op.op_type not in types:
-            continue
         operations += 1
         row = asked.setdefault(_what(op.op_type, op.key, op.input), _AlikeOps([], [], [], []))
         side = {Outcome.OK: row.ok, Outcome.FAIL: row.failed, Outcome.UNKNOWN: row.unknown}
@@ -185,7 +232,7 @@ def pair_effects(ops: Iterable[Op], effects: Effects, types: frozenset[str]) -> 
     found = [_apart(*row) for row in effects.apart]
     found += _twice(applied)
     counts: Counter[str] = Counter()
-    seen_ns = _seen_ns(asked.values())
+    seen_ns = sys.maxsize if effects.ended else _seen_ns(asked.values())
     for row in asked.values():
         mismatch = _judge(row, effects.whole, seen_ns)
         if mismatch is not None:
@@ -393,9 +440,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_effects(history: History, effects: Effects, log: EffectLog) -> Answer:
     """Join and replay."""
-    pairing = pair_effects(
-        map(log.asked, history.ops), effects, log.types_of(history.header.workload or "")
-    )
+    types = log.types_of(history.header.workload or "")
+    ops = [log.asked(op) for op in history.ops if op.op_type in types]
+    pairing = pair_effects(ops, _of_ours(effects, ops) if log.at_end else effects, types)
     replay = replay_effects(effects.applied, log.objects)
     found = [*pairing.mismatches, *replay.mismatches]
     return Answer(
@@ -407,6 +454,16 @@ def judge_effects(history: History, effects: Effects, log: EffectLog) -> Answer:
         replay=msgspec.structs.replace(replay, mismatches=replay.mismatches[:SHOWN_MAX]),
         violation=_violation(history, pairing, found) if found else None,
     )
+
+
+def _of_ours(effects: Effects, ops: Iterable[Op]) -> Effects:
+    """Without what others do to keys of theirs, which none of these operations name."""
+    keys = {str(op.key) for op in ops}
+    order = {
+        index: effect if effect is not None and str(effect.key) in keys else None
+        for index, effect in effects.order.items()
+    }
+    return msgspec.structs.replace(effects, order=order)
 
 
 def _short(pairing: Pairing) -> Pairing:

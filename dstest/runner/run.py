@@ -35,6 +35,7 @@ from dstest.core.errors import ConfigError, DstestError, FaultRefused, HarnessEr
 from dstest.core.log_lines import LOG_MB, LOG_OPTION
 from dstest.core.node import LabInfo, Node
 from dstest.core.protocols import (
+    END,
     AppliedOrder,
     Deployment,
     LogFiles,
@@ -418,6 +419,7 @@ class Run:
             with path.open("wb") as file:
                 async for line in deployment.applied(name):
                     file.write(line)
+                file.write(END)
 
     def _require_told_apart(self, deployment: Deployment) -> None:
         """An audit that could not judge anything is none."""
@@ -469,9 +471,9 @@ class Run:
             if failure is None and self._load is not None:
                 compare_s = ask_s(deployment.timing) + 30.0
                 await self._step("compare replicas", self._compare_replicas, compare_s)
-                for name in self._members:
-                    keep = partial(self._keep_effects, name)
-                    await self._step(f"what {name} has applied", keep, _EFFECTS_S)
+                keep = {name: partial(self._keep_effects, name) for name in self._members}
+                steps = [(f"what {name} has applied", one) for name, one in keep.items()]
+                await asyncio.gather(*(self._step(*step, _EFFECTS_S) for step in steps))
             if (watches := self._watches) is not None:
                 await self._step("processes", lambda: watches.finish(self._meta))
                 await self._step("samples", lambda: watches.last_samples(self._meta))

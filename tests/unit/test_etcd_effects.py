@@ -10,11 +10,12 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from clusters.systems.etcd.effects import OURS, EtcdEffects, applied
+from clusters.systems.etcd.effects import EtcdEffects, applied
 from clusters.systems.etcd.wire import message
 from dstest.core.errors import LabError
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.core.protocols import END
 from dstest.judge.server_journal import Answer, effects_of, judge_effects
 
 LOG = EtcdEffects()
@@ -50,11 +51,13 @@ def judged(
     rows: list[dict[str, Any]] | dict[str, list[dict[str, Any]]],
     ops: list[Op] = OPS,
     workload: str = "cas-register",
+    ended: bool = True,
 ) -> Answer:
     by_node = rows if isinstance(rows, dict) else dict.fromkeys(NODES, rows)
     for name, lines in by_node.items():
-        (folder / name).mkdir()
-        (folder / name / LOG.file).write_text("".join(f"{json.dumps(row)}\n" for row in lines))
+        (folder / name).mkdir(parents=True)
+        text = "".join(f"{json.dumps(row)}\n" for row in lines)
+        (folder / name / LOG.file).write_text(text + (END.decode() if ended else ""))
     effects = effects_of(folder, NODES, LOG)
     assert effects is not None
     return judge_effects(History(header=Header(workload=workload), ops=ops), effects, LOG)
@@ -90,14 +93,42 @@ def test_members_that_disagree(tmp_path: Path) -> None:
     assert kinds(judged(tmp_path, rows)) == ["applied-differently"]
 
 
+HOLES = {
+    "a place that one lacks": [*ROWS[:1], *ROWS[2:]],
+    "another deletion": [*ROWS[:2], {"rev": 4, "changes": [[1, "/dstest/y", ""]]}, ROWS[3]],
+}
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_members_of_which_one_lacks_something(name: str, tmp_path: Path) -> None:
+    assert kinds(judged(tmp_path, {"n1": ROWS, "n2": HOLES[name]})) == ["applied-differently"]
+
+
+def test_members_that_delete_otherwise(tmp_path: Path) -> None:
+    rows = [[*ROWS, {"rev": 6, "changes": [[1, f"/dstest/{key}", ""]]}] for key in "xy"]
+    assert kinds(judged(tmp_path, dict(zip(NODES, rows, strict=False)))) == ["applied-differently"]
+
+
+def test_what_is_lost_at_the_very_end_is_told_where_all_have_told_all(tmp_path: Path) -> None:
+    """Whether or not there are values that are written once."""
+    late = [*OPS, op(7, "write", "x", 1)]
+    answer = judged(tmp_path / "all", ROWS, late)
+    assert kinds(answer) == ["acknowledged-without-effect"]
+    answer = judged(tmp_path / "cut", ROWS, late, ended=False)
+    assert kinds(answer) == [] and not answer.whole and len(answer.damaged) == 3
+
+
 def test_what_was_compacted_proves_nothing(tmp_path: Path) -> None:
     answer = judged(tmp_path, [*ROWS[2:], put(6, "x", 99)])
     assert not answer.whole and kinds(answer) == ["effect-without-request"]
 
 
 def test_what_nobody_asked_for_and_what_several_keys_do(tmp_path: Path) -> None:
-    more = [put(6, next(iter(OURS)), "text"), {"rev": 7, "changes": 2}, put(8, "lock/a", 1)]
-    assert kinds(judged(tmp_path, [*ROWS, *more])) == []
+    foreign = {"rev": 9, "key": "other", "value": "no JSON"}
+    several = {"rev": 7, "changes": [[0, "a", "1"], [0, "b", "2"]]}
+    more = [put(6, "bit-flip", "text"), several, put(8, "lock/a", 1), foreign]
+    answer = judged(tmp_path, [*ROWS, *more])
+    assert kinds(answer) == [] and answer.whole
 
 
 @pytest.mark.parametrize(
@@ -172,7 +203,7 @@ def test_a_member_tells_all_up_to_its_newest_revision() -> None:
     member = Member(5, response(), response((2, "a", 0)), more)
     found = asyncio.run(lines_of(member))
     assert [row["rev"] for row in found] == [2, 3, 4, 5] and member.cancelled
-    assert [row.get("changes", 0) for row in found] == [0, 2, 1, 0]
+    assert [len(row.get("changes", [])) for row in found] == [0, 2, 1, 0]
     assert asyncio.run(lines_of(Member(1))) == [], "nothing was ever written"
 
 
@@ -180,6 +211,8 @@ def test_of_a_store_that_was_compacted_it_tells_the_rest() -> None:
     member = Member(8, response(compacted=7), response((7, "a", 0), (8, "a", 0)))
     assert [row["rev"] for row in asyncio.run(lines_of(member))] == [7, 8]
     assert member.asked == [2, 7]
+    gone = Member(8, response(compacted=8))
+    assert asyncio.run(lines_of(gone)) == [], "its newest change is a deletion that is gone"
 
 
 @pytest.mark.parametrize("told", [[], [grpc.aio.EOF], [response((2, "a", 0))]])

@@ -8,6 +8,7 @@ from pathlib import Path
 from clusters.systems.postgresql_audit import PostgresqlEffects, lines
 from dstest.core.history import Header, History
 from dstest.core.op import Op
+from dstest.core.protocols import END
 from dstest.judge.server_journal import Answer, effects_of, judge_effects
 
 LOG = PostgresqlEffects()
@@ -46,6 +47,16 @@ def test_each_commit_is_a_line() -> None:
     assert rows[3]["changes"] == 2
 
 
+def test_columns_and_changes_of_others() -> None:
+    rows = [
+        "BEGIN", change("other", "INSERT", "k[integer[]]:'{1,2}' v[boolean]:true"), "COMMIT",
+        "BEGIN", change("registers_0", "TRUNCATE", "(no-flags)"), "COMMIT",
+    ]  # fmt: skip
+    told, last = lines(rows, 0)
+    assert last == 2 and [LOG.effect_of(json.loads(line))[1] for line in told] == [None, None]
+    assert json.loads(told[0])["row"] == {"k": "{1,2}", "v": "true"}
+
+
 def test_numbers_go_on() -> None:
     told, last = lines(ROWS[:3], 41)
     assert json.loads(told[0])["at"] == last == 42
@@ -61,7 +72,7 @@ def op(number: int, kind: str, given: object, output: object = None) -> Op:
 
 def judged(folder: Path, rows: list[str], ops: list[Op]) -> Answer:
     (folder / "n1").mkdir(parents=True)
-    (folder / "n1" / LOG.file).write_bytes(b"".join(lines(rows, 0)[0]))
+    (folder / "n1" / LOG.file).write_bytes(b"".join([*lines(rows, 0)[0], END]))
     effects = effects_of(folder, ["n1"], LOG)
     assert effects is not None
     return judge_effects(History(header=Header(workload="cas-register"), ops=ops), effects, LOG)

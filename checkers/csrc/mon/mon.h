@@ -67,6 +67,7 @@ struct mon_work {
     struct core_array runs;     /* mon_nothing: times in which something was in there for certain */
     struct core_array extra[12]; /* of the model */
     int32_t n_values, n_nothings, n_maybes, n_runs;
+    int64_t guessed; /* work on assignments that were tried, of all keys */
 };
 
 #define MON_VALUES(w) ((struct mon_value *)(w)->values.p)

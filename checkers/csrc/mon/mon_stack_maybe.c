@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-/* About a nanosecond each. */
+/* Of all keys of a call; about a nanosecond each. */
 #ifndef MON_GUESS_WORK
 #define MON_GUESS_WORK 2000000000
 #endif
@@ -279,7 +279,7 @@ static int attempt(struct guess *g)
 
 int mon_stack_due(struct mon_work *w, int64_t *due)
 {
-    struct guess g = {.w = w};
+    struct guess g = {.w = w, .work = w->guessed};
     if (reserve(&g) != 0) {
         return LIN_MEMORY;
     }
@@ -291,9 +291,13 @@ int mon_stack_due(struct mon_work *w, int64_t *due)
             g.n_choices--;
         }
         if (g.n_choices == 0) {
-            return LIN_ILLEGAL;
+            break;
         }
         CHOICES(&g)[g.n_choices - 1].at++;
+    }
+    w->guessed = g.work;
+    if (found == NONE) {
+        return LIN_ILLEGAL;
     }
     if (found != FOUND) {
         return found == DEAR ? MON_UNFIT : LIN_MEMORY;

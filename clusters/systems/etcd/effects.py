@@ -7,7 +7,7 @@ clients asked for and were told (`dstest/judge/server_journal.py`). What was com
 an effect that is missing proves nothing.
 
     {"rev": 7, "key": "/dstest/0-1", "value": "3"}     a put
-    {"rev": 8, "changes": 2}                           a transaction, a deletion
+    {"rev": 8, "changes": [[1, "/dstest/0-1", ""]]}    a deletion; a transaction has several
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ _PUT: Final = 0
 _EVERY: Final = b"\0"
 """As a key and as the end of a range: all keys."""
 
-OURS: Final = frozenset({"bit-flip"})
-"""Names that nemeses write, and no register has."""
-
 
 class EtcdEffects(ValuesApplied):
     """Puts of registers, sets and watched keys."""
@@ -55,8 +52,9 @@ class EtcdEffects(ValuesApplied):
         index = int(record["rev"])
         if "key" not in record:
             return index, None
-        match record["key"].removeprefix(self._root).split("/"):
-            case [key] if key not in OURS:
+        inside = record["key"].startswith(self._root)
+        match record["key"].removeprefix(self._root).split("/") if inside else []:
+            case [key]:
                 op_type = "write"
             case ["set", key, _]:
                 op_type = "add"
@@ -64,8 +62,16 @@ class EtcdEffects(ValuesApplied):
                 op_type = "write"
             case _:
                 return index, None
-        value = json.loads(record["value"])
+        value = _value(record["value"])
         return index, Effect(index=index, op_type=op_type, key=key, input=value, result=None)
+
+
+def _value(text: str) -> Any:
+    """What clients write is JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 async def applied(stub: Stub, wait_s: float) -> AsyncIterator[bytes]:
@@ -84,6 +90,8 @@ async def applied(stub: Stub, wait_s: float) -> AsyncIterator[bytes]:
                 response = await call.read()
             if response is grpc.aio.EOF:
                 raise LabError(f"the watch ended at revision {last} of {head}")
+            if response.compact_revision >= head:  # which may be a deletion that is gone
+                return
             if response.compact_revision:
                 last = response.compact_revision - 1
                 await call.write(_from(response.compact_revision))
@@ -114,9 +122,12 @@ def _lines(events: Sequence[Any]) -> list[tuple[int, bytes]]:
 
 
 def _line(revision: int, changes: Sequence[Any]) -> bytes:
-    row: dict[str, Any] = {"rev": revision, "changes": len(changes)}
-    if len(changes) == 1 and changes[0].type == _PUT:
-        kv = changes[0].kv
-        key, value = (text.decode("utf-8", "backslashreplace") for text in (kv.key, kv.value))
-        row = {"rev": revision, "key": key, "value": value}
+    rows = [(one.type, _text(one.kv.key), _text(one.kv.value)) for one in changes]
+    row: dict[str, Any] = {"rev": revision, "changes": rows}
+    if len(rows) == 1 and rows[0][0] == _PUT:
+        row = {"rev": revision, "key": rows[0][1], "value": rows[0][2]}
     return msgspec.json.encode(row) + b"\n"
+
+
+def _text(given: bytes) -> str:
+    return given.decode("utf-8", "backslashreplace")

@@ -75,6 +75,7 @@ class ToyEffects:
 
     file = FILE
     first = 1
+    at_end = False
     _types = frozenset(
         {
             *("write", "cas", "inc", "add", "enqueue", "dequeue"),

@@ -56,6 +56,7 @@ from dstest.core.protocols.faults import (
 )
 from dstest.core.protocols.plugins import Checker, Nemesis, System, Workload
 from dstest.core.protocols.systems import (
+    END,
     PINNED_KINDS,
     Asks,
     Attached,
@@ -105,6 +106,7 @@ from dstest.core.protocols.workloads import (
 )
 
 __all__ = [
+    "END",
     "NOT_HELD",
     "NOT_LISTED",
     "NOT_OFFERED",

@@ -402,6 +402,10 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
 
 
+END: Final = b'{"end": true}\n'
+"""The last line of a member that has told all that it has applied."""
+
+
 @runtime_checkable
 class EffectLog(Protocol):
     """`file` is the name of the file among a member's logs, a JSON object per line, `first` the
@@ -410,7 +414,9 @@ class EffectLog(Protocol):
     words of its effect, and with `fail` if it was told that it has none. `objects` has by type the
     object in plain Python (`checkers.second.objects`) that does such operations again. `effect_of`
     reads a line: the place, and None for an entry that no client asked for. ValueError, KeyError
-    or TypeError for what is no such line.
+    or TypeError for what is no such line. `at_end`: members tell it when the load is over, with
+    `END` where it is all, of a store in which others may have keys as well; else as they go, and
+    the last of it may be missing.
 
     A member writes an effect down before it answers, and one that it has kept on disk again when it
     starts: otherwise an effect that is missing at the end of the order would prove nothing.
@@ -419,6 +425,7 @@ class EffectLog(Protocol):
     file: str
     first: int
     objects: Mapping[str, str]
+    at_end: bool
 
     def types_of(self, workload: str) -> frozenset[str]: ...
 
