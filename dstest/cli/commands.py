@@ -271,8 +271,9 @@ def app_of(*names: str) -> typer.Typer:
 
 
 _UNREAD: Final = (
-    ("a valid integer", "write a whole number alone: 20, not 20s; for Jepsen's 2n on 5 nodes 10"),
+    ("a valid int", "write a whole number alone: 20, not 20s; for Jepsen's 2n on 5 nodes 10"),
     ("a valid number", "write a number alone, without a unit: 30, not 30s"),
+    ("a valid float", "write a number alone, without a unit: 30, not 30s"),
 )
 _WITH_FORM: Final = ("Missing option", "Missing argument", "unexpected extra argument")
 

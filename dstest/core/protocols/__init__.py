@@ -8,7 +8,6 @@ from dstest.core.node import Lab
 from dstest.core.protocols.capabilities import (
     REFUSED,
     UNANSWERED,
-    AppliedOrder,
     Clocked,
     DataDir,
     Divergence,
@@ -58,6 +57,7 @@ from dstest.core.protocols.plugins import Checker, Nemesis, System, Workload
 from dstest.core.protocols.systems import (
     END,
     PINNED_KINDS,
+    AppliedOrder,
     Asks,
     Attached,
     Caution,

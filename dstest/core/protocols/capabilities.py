@@ -10,7 +10,7 @@ may run, ten seconds at most, when nobody else is left to heal.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol, runtime_checkable
 
 import msgspec
@@ -194,19 +194,6 @@ class Replicas(Protocol):
 
     async def replica_states(self) -> dict[str, str | None]:
         """Each member's state as a short text that equals where the states do; None = no answer."""
-        ...
-
-
-@runtime_checkable
-class AppliedOrder(Protocol):
-    """Can tell at the end of a run what its members have applied, in their order, where no file of
-    theirs does: lines of the system's `EffectLog`. `audited`: somebody has asked for that."""
-
-    @property
-    def audited(self) -> bool: ...
-
-    def applied(self, name: str) -> AsyncIterator[bytes]:
-        """A member's lines. Raises LabError where it does not tell all."""
         ...
 
 

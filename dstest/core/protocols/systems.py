@@ -7,7 +7,7 @@ of a member with all the processes that it forks, an *endpoint* is where a clien
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from signal import SIGTERM
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, runtime_checkable
@@ -452,6 +452,19 @@ class SystemLogs(msgspec.Struct, frozen=True, kw_only=True):
 
     reader: LogReader | None = None
     """What a line says; without one they are read as any text is (docs/reference/explain.md)."""
+
+
+@runtime_checkable
+class AppliedOrder(Protocol):
+    """Can tell at the end of a run what its members have applied, in their order, where no file of
+    theirs does: lines of the system's `EffectLog`. `audited`: somebody has asked for that."""
+
+    @property
+    def audited(self) -> bool: ...
+
+    def applied(self, name: str) -> AsyncIterator[bytes]:
+        """A member's lines. Raises LabError where it does not tell all."""
+        ...
 
 
 class Journals(msgspec.Struct, frozen=True, kw_only=True):
