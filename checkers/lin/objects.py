@@ -37,6 +37,9 @@ BREAK_OPS_MAX: Final = 5_000
 STEPS_PER_OP: Final = 64
 """Beside the first steps of each key, for each operation of the longest."""
 
+EXPLAINED_LEAST_NS: Final = 500_000_000
+"""Of a witness that was found as the time ended."""
+
 CHECK_STEPS_LEAST: Final = 50_000
 """What is left after leaving something out may cost so much, or a few times what the key cost."""
 
@@ -264,10 +267,6 @@ def _components(ops: Sequence[Op]) -> list[Any] | None:
         members.setdefault(find(key), []).append(key)
     name = {k: v[0] if len(v) == 1 else sorted(v, key=repr) for k, v in members.items()}
     return [name[find(keys[0])] for keys in touched]
-
-
-EXPLAINED_LEAST_NS: Final = 500_000_000
-"""Of a witness that was found as the time ended."""
 
 
 def _tells(coded: Coded) -> bool:

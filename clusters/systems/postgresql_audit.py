@@ -1,4 +1,4 @@
-"""What PostgreSQL has applied, in the order of commits (`-o audit=yes`): changes of rows as logical
+"""What PostgreSQL has committed, in that order (`-o audit=yes`): changes of rows as logical
 decoding tells them from the write-ahead log (PostgreSQL 15, chapter 49; the plug-in test_decoding,
 F.43), from before the load on.
 
@@ -20,10 +20,11 @@ from dstest.core.protocols import Effect
 _SLOT: Final = "dstest_audit"
 BEGIN: Final = f"SELECT pg_create_logical_replication_slot('{_SLOT}', 'test_decoding')"
 _MANY: Final = 20_000
+"""At least so many rows at once: transactions are told whole."""
+
 NEXT: Final = (
     f"SELECT data FROM pg_logical_slot_get_changes('{_SLOT}', NULL, {_MANY}, 'include-xids', 'off')"
 )
-"""At least so many rows at once: transactions are told whole."""
 
 _CHANGE: Final = re.compile(
     r"table public\.(\w+): (INSERT|UPDATE|DELETE|TRUNCATE): (.*)", re.DOTALL

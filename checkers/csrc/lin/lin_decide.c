@@ -88,8 +88,8 @@ static int guess(struct lin_search *s, const struct lin_manner *manners, size_t 
     return CORE_GAVE_UP;
 }
 
-/* With unknown operations that are not spent by use, and so much more work. Only LIN_ILLEGAL tells something, and what
- * ends everything; else CORE_GAVE_UP. */
+/* With unknown operations that are not spent by use, and so much more work. Only LIN_ILLEGAL tells
+ * something, and what ends everything; else CORE_GAVE_UP. */
 static int attempt_reusable(struct lin_search *s, const struct lin_output *out, int64_t key,
                             int64_t first, int64_t more)
 {

@@ -308,7 +308,7 @@ BINARY: Final = "/usr/bin/etcd"
 
 
 ANSWER_S: Final = 20.0
-"""A member that says nothing of its changes for so long has no more to say."""
+"""A member that tells nothing of its changes for so long does not tell all."""
 
 
 class EtcdDeployment(EtcdFiles, Clocked, AppliedOrder):
